@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/decimal.h"
+
+#include "base/assert.h"
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+bool tr_decimal_parse(const char *text, size_t size, struct tr_decimal *out)
+{
+    size_t whole = 0;
+    while (whole < size && is_digit(text[whole]))
+        whole++;
+    size_t fraction_at = whole < size && text[whole] == '.' ? whole + 1 : whole;
+    size_t end = fraction_at;
+    while (fraction_at > whole && end < size && is_digit(text[end]))
+        end++;
+    if (end != size || whole + (end - fraction_at) == 0)
+        return false;
+
+    size_t zeros = 0;
+    while (zeros < whole && text[zeros] == '0')
+        zeros++;
+    while (end > fraction_at && text[end - 1] == '0')
+        end--;
+    *out = (struct tr_decimal){.whole = text + zeros,
+                               .whole_size = whole - zeros,
+                               .fraction = text + fraction_at,
+                               .fraction_size = end - fraction_at};
+    return true;
+}
+
+uint64_t tr_decimal_whole(const struct tr_decimal *decimal)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < decimal->whole_size; i++) {
+        uint64_t digit = (uint64_t)(decimal->whole[i] - '0');
+        if (value > (UINT64_MAX - digit) / 10)
+            return UINT64_MAX;
+        value = value * 10 + digit;
+    }
+    return value;
+}
+
+/* From the last digit backwards: floor((a + y) / 10) = floor((a + floor(y)) / 10) for a whole a, so
+ * nothing is lost by flooring at each step. */
+uint64_t tr_decimal_fraction(const struct tr_decimal *decimal, uint64_t scale)
+{
+    TR_ASSERT(scale <= (uint64_t)1 << 60);
+    uint64_t value = 0;
+    for (size_t i = decimal->fraction_size; i > 0; i--)
+        value = ((uint64_t)(decimal->fraction[i - 1] - '0') * scale + value) / 10;
+    TR_ASSERT(value <= scale);
+    return value;
+}

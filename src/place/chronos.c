@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `chronos`: the original's rendezvous hashing. The lowest hash is the primary, the backups are the highest, the second
+ * highest and so on.
+ *
+ * Equal hashes are told apart by incrementing the later node's until it is free, which may push it past a hash that was
+ * larger. So no shortcut through a partial order is right: the hashes of all nodes are settled first, in list order.
+ */
+#include "base/assert.h"
+#include "base/hash.h"
+#include "base/heap.h"
+#include "place/map.h"
+
+#include <string.h>
+
+#define FEW_NODES 16 /* settled on the stack, by comparing each with each */
+
+/* A set of 32-bit hashes: open addressing, at most half full. */
+struct hash_set {
+    uint32_t *slots;
+    uint8_t *is_taken;
+    size_t mask;
+};
+
+static size_t set_slots(size_t count)
+{
+    size_t slots = 2 * FEW_NODES;
+    while (slots < 2 * count)
+        slots *= 2;
+    return slots;
+}
+
+/* Adds `hash`; false if it is there already. */
+static bool set_add(struct hash_set *set, uint32_t hash)
+{
+    size_t slot = (hash * 0x9e3779b1u) & set->mask;
+    for (; set->is_taken[slot]; slot = (slot + 1) & set->mask) {
+        if (set->slots[slot] == hash)
+            return false;
+    }
+    set->is_taken[slot] = 1;
+    set->slots[slot] = hash;
+    return true;
+}
+
+static struct hash_set set_make(void *memory, size_t count)
+{
+    size_t slots = set_slots(count);
+    struct hash_set set = {.slots = memory, .mask = slots - 1};
+    set.is_taken = (uint8_t *)(set.slots + slots);
+    memset(set.is_taken, 0, slots);
+    return set;
+}
+
+static size_t set_size(size_t count)
+{
+    return set_slots(count) * (sizeof(uint32_t) + sizeof(uint8_t));
+}
+
+static void settle_few(uint32_t *hashes, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        for (size_t earlier = 0; earlier < i; earlier++) {
+            if (hashes[earlier] == hashes[i]) {
+                hashes[i]++;
+                earlier = (size_t)-1; /* the new value may be taken too: from the start */
+            }
+        }
+    }
+}
+
+/* Increments each hash until no earlier one equals it, modulo 2^32. */
+static void settle(uint32_t *hashes, size_t count, void *set_memory)
+{
+    if (count <= FEW_NODES) {
+        settle_few(hashes, count);
+        return;
+    }
+    struct hash_set set = set_make(set_memory, count);
+    for (size_t i = 0; i < count; i++) {
+        while (!set_add(&set, hashes[i]))
+            hashes[i]++;
+    }
+}
+
+static enum tryst_place_status build(struct tryst_place_map *map, struct tr_build *build,
+                                     struct tr_arena *arena)
+{
+    (void)build;
+    map->chronos.server = tr_arena_take(arena, map->count, sizeof(uint32_t));
+    void *set_memory = tr_arena_take(arena, set_size(map->count), 1);
+    if (arena->base == NULL)
+        return TRYST_PLACE_OK;
+    bool is_injected = map->hash != NULL && map->hash->node != NULL;
+    for (uint32_t i = 0; i < map->count; i++) {
+        map->chronos.server[i] = is_injected
+                                     ? (uint32_t)map->seed[i]
+                                     : tr_hash_murmur3(map->name[i], strlen(map->name[i]), 0);
+    }
+    settle(map->chronos.server, map->count, set_memory);
+    return TRYST_PLACE_OK;
+}
+
+static uint64_t key_of_id(const struct tryst_place_map *map, uint64_t id)
+{
+    (void)map;
+    return id;
+}
+
+static uint64_t key_of_text(const struct tryst_place_map *map, const void *text, size_t size)
+{
+    (void)map;
+    return tr_hash_xxh3(text, size);
+}
+
+static void hash_all(const struct tryst_place_map *map, uint64_t key, uint32_t *hashes)
+{
+    const struct tryst_place_hash *hash = map->scorer.hash;
+    for (uint32_t i = 0; i < map->count; i++) {
+        hashes[i] = hash == NULL
+                        ? tr_hash_murmur3_id(key, map->chronos.server[i])
+                        : (uint32_t)hash->score(hash->context, key, map->chronos.server[i]);
+    }
+}
+
+/* Replaces the lowest hash's turn: it is out of the race for the backups. */
+static uint32_t take_lowest(const uint32_t *hashes, size_t count)
+{
+    size_t lowest = 0;
+    for (size_t i = 1; i < count; i++)
+        lowest = hashes[i] < hashes[lowest] ? i : lowest;
+    return (uint32_t)lowest;
+}
+
+static bool is_higher(const void *context, uint32_t a, uint32_t b)
+{
+    const uint32_t *hashes = context;
+    return hashes[a] > hashes[b];
+}
+
+/* The `want` highest but for `primary`, few enough to insert one by one. */
+static void take_highest_few(const uint32_t *hashes, size_t count, uint32_t primary, size_t want,
+                             uint32_t *numbers)
+{
+    size_t taken = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i == primary || (taken == want && hashes[i] < hashes[numbers[want - 1]]))
+            continue;
+        size_t at = taken < want ? taken++ : want - 1;
+        for (; at > 0 && hashes[i] > hashes[numbers[at - 1]]; at--)
+            numbers[at] = numbers[at - 1];
+        numbers[at] = i;
+    }
+}
+
+static void choose(const uint32_t *hashes, size_t count, size_t want, uint32_t *numbers,
+                   uint32_t *items)
+{
+    uint32_t primary = take_lowest(hashes, count);
+    numbers[0] = primary;
+    if (want == 1)
+        return;
+    if (want - 1 <= TR_FIELD_FEW) {
+        take_highest_few(hashes, count, primary, want - 1, numbers + 1);
+        return;
+    }
+    size_t others = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i != primary)
+            items[others++] = i;
+    }
+    tr_heap_take(items, others, is_higher, hashes, want - 1, numbers + 1);
+}
+
+static size_t scratch_size(const struct tryst_place_map *map, size_t want)
+{
+    (void)want;
+    return map->count <= FEW_NODES ? 0 : 2 * map->count * sizeof(uint32_t) + set_size(map->count);
+}
+
+static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, uint32_t *numbers,
+                 void *scratch)
+{
+    uint32_t few[FEW_NODES];
+    bool are_few = map->count <= FEW_NODES;
+    TR_ASSERT(are_few || scratch != NULL);
+    uint32_t *hashes = are_few ? few : scratch;
+    uint32_t *items = are_few ? NULL : hashes + map->count;
+    hash_all(map, key, hashes);
+    settle(hashes, map->count, are_few ? NULL : items + map->count);
+    choose(hashes, map->count, want, numbers, items);
+}
+
+const struct tr_strategy tr_strategy_chronos = {
+    .name = "chronos@1",
+    .uses = TR_KEEPS_THE_ORDER,
+    .build = build,
+    .key_of_id = key_of_id,
+    .key_of_text = key_of_text,
+    .scratch_size = scratch_size,
+    .rank = rank,
+};

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `crush`: a tree of zones, a weighted rendezvous (straw2) at each level, replicas in distinct failure domains.
+ *
+ * The domains are the zones of the spread level, all of them children of the root: levels above it only name them. At
+ * each vertex the children are ranked once, and places are dealt out one to each child in rank order, then a second
+ * to each that has room, and so on; each child deals its places in the same way. So the first places of a key go to
+ * distinct domains, later ones as evenly as the domains' sizes allow, and an answer for k is a prefix of that for k + 1.
+ */
+#include "base/assert.h"
+#include "base/hash.h"
+#include "base/heap.h"
+#include "place/tree.h"
+
+#include <string.h>
+
+/* Bytes of a zone path up to and with its first `levels` levels. */
+static size_t prefix_size(const char *zone, size_t levels)
+{
+    size_t size = 0;
+    for (size_t level = 0; level < levels; level++) {
+        size += level > 0; /* the slash */
+        size += strcspn(zone + size, "/");
+    }
+    return size;
+}
+
+/* Not the hash of the path itself: a zone and a node in it may bear one name, and must not win together. */
+static uint64_t zone_seed(const char *zone, size_t levels)
+{
+    return tr_hash_mix(tr_hash_xxh3(zone, prefix_size(zone, levels)) + levels);
+}
+
+struct sorting {
+    const struct tryst_place_map *map;
+    const struct tryst_place_node *nodes;
+};
+
+static const char *zone_of(const struct sorting *sorting, uint32_t number)
+{
+    const char *zone = sorting->nodes[sorting->map->listed[number]].zone;
+    return zone == NULL ? "" : zone;
+}
+
+/* Level by level, each by its bytes: the end of a level comes before any byte. */
+static int compare_zones(const char *a, const char *b)
+{
+    size_t at = 0;
+    while (a[at] == b[at] && a[at] != '\0')
+        at++;
+    int left = a[at] == '/' ? 0 : (unsigned char)a[at];
+    int right = b[at] == '/' ? 0 : (unsigned char)b[at];
+    return left - right;
+}
+
+static bool is_before(const void *context, uint32_t a, uint32_t b)
+{
+    const struct sorting *sorting = context;
+    int order = compare_zones(zone_of(sorting, a), zone_of(sorting, b));
+    return order != 0 ? order < 0 : a < b;
+}
+
+static bool share_zone(const char *a, const char *b, size_t levels)
+{
+    size_t size = prefix_size(a, levels);
+    return size == prefix_size(b, levels) && memcmp(a, b, size) == 0;
+}
+
+/* A vertex to be made: its nodes are order[first] to order[end], its children at `level`. */
+struct pending {
+    uint32_t first;
+    uint32_t end;
+    uint32_t vertex;
+    uint32_t level;
+};
+
+struct builder {
+    struct sorting sorting;
+    struct tr_tree *tree;
+    struct pending *pending; /* a queue, in the order of vertex numbers */
+    size_t pending_count;
+    size_t candidate_count;
+    size_t depth; /* levels of the zones */
+};
+
+static void add_zone(struct builder *builder, uint32_t first, uint32_t end, uint32_t level)
+{
+    struct tr_tree *tree = builder->tree;
+    uint32_t vertex = tree->vertex_count++;
+    builder->pending[builder->pending_count++] = (struct pending){first, end, vertex, level + 1};
+    const struct tr_tree_child child = {
+        .seed = zone_seed(zone_of(&builder->sorting, tree->order[first]), level),
+        .weight = tr_tree_weight(builder->sorting.map, first, end),
+        .leaves = end - first,
+        .child = TR_CHILD_VERTEX | vertex,
+    };
+    tr_tree_set(tree, builder->candidate_count++, &child);
+}
+
+static void add_node(struct builder *builder, uint32_t node)
+{
+    const struct tryst_place_map *map = builder->sorting.map;
+    const struct tr_tree_child child = {
+        .seed = map->seed[node], .weight = map->weight[node], .leaves = 1, .child = node};
+    tr_tree_set(builder->tree, builder->candidate_count++, &child);
+}
+
+static void make_vertex(struct builder *builder, struct pending vertex)
+{
+    size_t start = builder->candidate_count;
+    const uint32_t *order = builder->tree->order;
+    for (uint32_t first = vertex.first; first < vertex.end;) {
+        uint32_t end = first + 1;
+        if (vertex.level > builder->depth) {
+            add_node(builder, order[first]);
+        } else {
+            const char *zone = zone_of(&builder->sorting, order[first]);
+            while (end < vertex.end &&
+                   share_zone(zone, zone_of(&builder->sorting, order[end]), vertex.level))
+                end++;
+            add_zone(builder, first, end, vertex.level);
+        }
+        first = end;
+    }
+    tr_tree_close(builder->tree, vertex.vertex, start, (uint32_t)(builder->candidate_count - start));
+}
+
+static enum tryst_place_status build(struct tryst_place_map *map, struct tr_build *build,
+                                     struct tr_arena *arena)
+{
+    struct tr_tree *tree = &map->tree;
+    uint32_t spread = build->config->spread == 0 ? 1 : build->config->spread;
+    tree->depth = (uint32_t)(build->depth < spread ? 1 : build->depth - spread + 2);
+    size_t vertex_max = 1 + (size_t)map->count * (tree->depth - 1);
+    tr_tree_take(tree, arena, map->count, (size_t)map->count * tree->depth, vertex_max);
+    struct builder builder = {
+        .sorting = {map, build->nodes}, .tree = tree, .depth = build->depth};
+    builder.pending = tr_arena_take(arena, vertex_max, sizeof *builder.pending);
+    if (arena->base == NULL)
+        return TRYST_PLACE_OK;
+    for (uint32_t i = 0; i < map->count; i++)
+        tree->order[i] = i;
+    tr_heap_sort(tree->order, map->count, is_before, &builder.sorting);
+    tree->vertex_count = 1;
+    builder.pending[builder.pending_count++] = (struct pending){0, map->count, 0, spread};
+    for (size_t done = 0; done < builder.pending_count; done++)
+        make_vertex(&builder, builder.pending[done]);
+    return TRYST_PLACE_OK;
+}
+
+/* A vertex and the places it has to fill: places[first] to places[first + count]. */
+struct share {
+    uint32_t vertex;
+    uint32_t first;
+    uint32_t count;
+};
+
+/* The places of the answer, level by level. Each level's shares cut the same places up differently. */
+struct deal {
+    struct share *shares[2]; /* of this level and the next */
+    uint32_t *places[2];
+    uint32_t *ranked;
+    uint32_t *quota; /* of each ranked child, and then where its places start */
+    void *scratch;
+    size_t share_count[2];
+};
+
+static size_t deal_size(const struct tryst_place_map *map, size_t want)
+{
+    return want * (2 * sizeof(struct share) + 4 * sizeof(uint32_t)) +
+           tr_field_scratch_size(map->count, want);
+}
+
+static struct deal deal_make(const struct tryst_place_map *map, size_t want, void *memory)
+{
+    struct deal deal = {.scratch = NULL};
+    unsigned char *at = memory;
+    deal.scratch = at;
+    at += tr_field_scratch_size(map->count, want);
+    for (size_t i = 0; i < 2; i++, at += want * sizeof(struct share))
+        deal.shares[i] = (struct share *)(void *)at;
+    for (size_t i = 0; i < 2; i++, at += want * sizeof(uint32_t))
+        deal.places[i] = (uint32_t *)(void *)at;
+    deal.ranked = (uint32_t *)(void *)at;
+    deal.quota = deal.ranked + want;
+    return deal;
+}
+
+/* How many of `count` places each ranked child gets: one each in turn, as long as it has nodes left. */
+static void count_quotas(const struct deal *deal, const struct tr_vertex *vertex, size_t ranked,
+                         size_t count)
+{
+    memset(deal->quota, 0, ranked * sizeof *deal->quota);
+    for (uint32_t round = 0; count > 0; round++) {
+        for (size_t i = 0; i < ranked && count > 0; i++) {
+            if (vertex->leaves[deal->ranked[i]] > round) {
+                deal->quota[i]++;
+                count--;
+            }
+        }
+    }
+}
+
+/* Opens a share of the next level for each ranked child. Afterwards `quota` is where its next place goes. */
+static void open_shares(struct deal *deal, const struct tr_vertex *vertex, size_t ranked,
+                        uint32_t first)
+{
+    for (size_t i = 0; i < ranked; i++) {
+        uint32_t quota = deal->quota[i];
+        deal->shares[1][deal->share_count[1]++] = (struct share){
+            vertex->child[deal->ranked[i]] & ~TR_CHILD_VERTEX, first, quota};
+        deal->quota[i] = first;
+        first += quota;
+    }
+}
+
+static void deal_share(struct deal *deal, const struct tryst_place_map *map, uint64_t key,
+                       struct share share, uint32_t *numbers)
+{
+    const struct tr_vertex *vertex = &map->tree.vertices[share.vertex];
+    size_t ranked = share.count < vertex->field.count ? share.count : vertex->field.count;
+    const uint32_t *places = deal->places[0] + share.first;
+    tr_field_rank(&vertex->field, &map->scorer, key, ranked, deal->ranked, deal->scratch);
+    if (!(vertex->child[0] & TR_CHILD_VERTEX)) {
+        for (size_t i = 0; i < share.count; i++)
+            numbers[places[i]] = vertex->child[deal->ranked[i]];
+        return;
+    }
+    count_quotas(deal, vertex, ranked, share.count);
+    open_shares(deal, vertex, ranked, share.first);
+    size_t dealt = 0;
+    for (uint32_t round = 0; dealt < share.count; round++) {
+        for (size_t i = 0; i < ranked && dealt < share.count; i++) {
+            if (vertex->leaves[deal->ranked[i]] > round)
+                deal->places[1][deal->quota[i]++] = places[dealt++];
+        }
+    }
+}
+
+static void swap_levels(struct deal *deal)
+{
+    struct share *shares = deal->shares[0];
+    uint32_t *places = deal->places[0];
+    deal->shares[0] = deal->shares[1];
+    deal->places[0] = deal->places[1];
+    deal->shares[1] = shares;
+    deal->places[1] = places;
+    deal->share_count[0] = deal->share_count[1];
+    deal->share_count[1] = 0;
+}
+
+static size_t scratch_size(const struct tryst_place_map *map, size_t want)
+{
+    return want <= TR_FIELD_FEW ? 0 : deal_size(map, want);
+}
+
+static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, uint32_t *numbers,
+                 void *scratch)
+{
+    _Alignas(16) unsigned char few[TR_FIELD_FEW * (2 * sizeof(struct share) + 4 * sizeof(uint32_t))];
+    struct deal deal = deal_make(map, want, want <= TR_FIELD_FEW ? few : scratch);
+    for (uint32_t i = 0; i < want; i++)
+        deal.places[0][i] = i;
+    deal.shares[0][0] = (struct share){0, 0, (uint32_t)want};
+    deal.share_count[0] = 1;
+    for (uint32_t level = 0; level < map->tree.depth; level++, swap_levels(&deal)) {
+        for (size_t i = 0; i < deal.share_count[0]; i++)
+            deal_share(&deal, map, key, deal.shares[0][i], numbers);
+    }
+}
+
+const struct tr_strategy tr_strategy_crush = {
+    .name = "crush@1",
+    .uses = TR_USES_WEIGHT | TR_USES_ZONE,
+    .build = build,
+    .key_of_id = tr_key_mix_id,
+    .key_of_text = tr_key_mix_text,
+    .scratch_size = scratch_size,
+    .rank = rank,
+};

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building a map: which strategy, are the nodes sound, in which order, and then the strategy's own part. The same code
+ * runs twice, first without memory to count the bytes, then to fill them.
+ */
+#include "place/map.h"
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "base/heap.h"
+
+#include <string.h>
+
+static const struct tr_strategy *const strategies[] = {
+    &tr_strategy_chronos,  &tr_strategy_rendezvous, &tr_strategy_carp, &tr_strategy_virtual,
+    &tr_strategy_skeleton, &tr_strategy_crush,      &tr_strategy_ring, &tr_strategy_keyspace,
+};
+
+#define STRATEGY_COUNT (sizeof strategies / sizeof strategies[0])
+
+const char *tryst_place_strategy_name(size_t index)
+{
+    return index < STRATEGY_COUNT ? strategies[index]->name : NULL;
+}
+
+/* The names in the table carry their version; a caller may leave it out to get the newest. */
+static enum tryst_place_status find_strategy(const char *text, const struct tr_strategy **found)
+{
+    if (text == NULL)
+        return TRYST_PLACE_UNKNOWN_STRATEGY;
+    size_t bare = strcspn(text, "@");
+    for (size_t i = 0; i < STRATEGY_COUNT; i++) {
+        const char *name = strategies[i]->name;
+        if (strcspn(name, "@") != bare || memcmp(name, text, bare) != 0)
+            continue;
+        if (text[bare] != '\0' && strcmp(text + bare, name + bare) != 0)
+            return TRYST_PLACE_UNKNOWN_VERSION;
+        *found = strategies[i];
+        return TRYST_PLACE_OK;
+    }
+    return TRYST_PLACE_UNKNOWN_STRATEGY;
+}
+
+void *tr_arena_take(struct tr_arena *arena, size_t count, size_t size)
+{
+    size_t start = (arena->used + 15) & ~(size_t)15;
+    TR_ASSERT(size == 0 || count <= (SIZE_MAX - start) / size);
+    arena->used = start + count * size;
+    if (arena->base == NULL)
+        return NULL;
+    TR_ASSERT(arena->used <= arena->size);
+    return arena->base + start;
+}
+
+struct tr_candidates tr_candidates_take(struct tr_arena *arena, size_t count)
+{
+    return (struct tr_candidates){
+        .low = tr_arena_take(arena, count, sizeof(uint32_t)),
+        .multiplier = tr_arena_take(arena, count, sizeof(uint32_t)),
+        .seed = tr_arena_take(arena, count, sizeof(uint64_t)),
+        .weight = tr_arena_take(arena, count, sizeof(uint64_t)),
+        .weight_coarse = tr_arena_take(arena, count, sizeof(uint32_t)),
+    };
+}
+
+void tr_map_make_field(struct tryst_place_map *map, struct tr_arena *arena)
+{
+    map->candidates = tr_candidates_take(arena, map->count);
+    if (arena->base == NULL)
+        return;
+    for (uint32_t i = 0; i < map->count; i++)
+        tr_candidates_set(&map->candidates, i, map->seed[i], map->weight[i]);
+    map->field = tr_field_make(&map->candidates, 0, map->count);
+}
+
+uint64_t tr_key_mix_id(const struct tryst_place_map *map, uint64_t id)
+{
+    (void)map;
+    return tr_hash_mix(id);
+}
+
+uint64_t tr_key_mix_text(const struct tryst_place_map *map, const void *text, size_t size)
+{
+    (void)map;
+    return tr_hash_mix(tr_hash_xxh3(text, size));
+}
+
+uint64_t tr_point(uint64_t seed, uint64_t index)
+{
+    return tr_hash_mix(seed + (index + 1) * 0x9e3779b97f4a7c15u);
+}
+
+uint64_t tr_point_total(const struct tr_build *build, size_t count, uint64_t per_unit)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t weight = build->nodes[i].weight;
+        total += tr_point_count(weight == 0 ? TRYST_PLACE_WEIGHT_ONE : weight, per_unit);
+    }
+    return total;
+}
+
+/* Levels of a zone path, or 0 if one of them is empty or the path is too long. */
+static size_t zone_depth(const char *zone)
+{
+    size_t depth = 1;
+    size_t size = strlen(zone);
+    for (size_t i = 0; i < size; i++) {
+        if (zone[i] == '/' && (i == 0 || zone[i - 1] == '/'))
+            return 0;
+        depth += zone[i] == '/';
+    }
+    return size == 0 || size > TRYST_PLACE_NAME_MAX || zone[size - 1] == '/' ? 0 : depth;
+}
+
+static enum tryst_place_status check_zone(const char *zone, struct tr_build *build)
+{
+    size_t depth = zone == NULL ? 0 : zone_depth(zone);
+    if (zone != NULL && (depth == 0 || depth > TRYST_PLACE_DEPTH_MAX))
+        return TRYST_PLACE_BAD_ZONE;
+    if (build->fault == 0)
+        build->depth = depth;
+    return depth == build->depth ? TRYST_PLACE_OK : TRYST_PLACE_ZONE_DEPTH;
+}
+
+/* Node `build->fault` of the list, apart from what only all of them together can tell. */
+static enum tryst_place_status check_node(const struct tr_strategy *strategy,
+                                          struct tr_build *build)
+{
+    const struct tryst_place_node *node = &build->nodes[build->fault];
+    size_t name_size = node->name == NULL ? 0 : strlen(node->name);
+    if (name_size == 0 || name_size > TRYST_PLACE_NAME_MAX)
+        return TRYST_PLACE_BAD_NAME;
+    if (node->weight != 0 && !(strategy->uses & TR_USES_WEIGHT))
+        return TRYST_PLACE_WEIGHT_UNUSED;
+    if (node->zone != NULL && !(strategy->uses & TR_USES_ZONE))
+        return TRYST_PLACE_ZONE_UNUSED;
+    if (node->has_position && !(strategy->uses & TR_USES_POSITION))
+        return TRYST_PLACE_POSITION_UNUSED;
+    if (node->weight != 0 &&
+        (node->weight < TRYST_PLACE_WEIGHT_MIN || node->weight > TRYST_PLACE_WEIGHT_MAX))
+        return TRYST_PLACE_BAD_WEIGHT;
+    return check_zone(node->zone, build);
+}
+
+static enum tryst_place_status check_config(const struct tr_strategy *strategy,
+                                            const struct tryst_place_config *config,
+                                            size_t node_count)
+{
+    if (node_count == 0)
+        return TRYST_PLACE_NO_NODES;
+    if (node_count > TRYST_PLACE_NODES_MAX)
+        return TRYST_PLACE_TOO_MANY_NODES;
+    if (config->spread != 0 && !(strategy->uses & TR_USES_ZONE))
+        return TRYST_PLACE_SPREAD_UNUSED;
+    if (config->partitions != 0 && !(strategy->uses & TR_USES_POSITION))
+        return TRYST_PLACE_PARTITIONS_UNUSED;
+    if (config->partitions > TRYST_PLACE_PARTITIONS_MAX)
+        return TRYST_PLACE_BAD_PARTITIONS;
+    return TRYST_PLACE_OK;
+}
+
+static enum tryst_place_status check(const struct tr_strategy *strategy, struct tr_build *build,
+                                     size_t node_count)
+{
+    build->fault = node_count;
+    enum tryst_place_status status = check_config(strategy, build->config, node_count);
+    if (status != TRYST_PLACE_OK)
+        return status;
+    for (size_t i = 0; i < node_count; i++) {
+        build->fault = i;
+        status = check_node(strategy, build);
+        if (status != TRYST_PLACE_OK)
+            return status;
+    }
+    build->fault = node_count;
+    return build->config->spread <= build->depth ? TRYST_PLACE_OK : TRYST_PLACE_BAD_SPREAD;
+}
+
+static bool name_is_before(const void *context, uint32_t a, uint32_t b)
+{
+    const struct tryst_place_node *nodes = context;
+    int order = strcmp(nodes[a].name, nodes[b].name);
+    return order != 0 ? order < 0 : a < b;
+}
+
+static void copy_names(struct tryst_place_map *map, const struct tr_build *build,
+                       struct tr_arena *arena)
+{
+    for (uint32_t i = 0; i < map->count; i++) {
+        const char *name = build->nodes[map->listed[i]].name;
+        size_t size = strlen(name) + 1;
+        char *copy = tr_arena_take(arena, size, 1);
+        memcpy(copy, name, size);
+        map->name[i] = copy;
+    }
+}
+
+static uint64_t seed_of(const struct tryst_place_map *map, const char *name)
+{
+    if (map->hash != NULL && map->hash->node != NULL)
+        return map->hash->node(map->hash->context, name, strlen(name));
+    return tr_hash_xxh3(name, strlen(name));
+}
+
+/* Numbers the nodes and copies what the map keeps of them. */
+static enum tryst_place_status number_nodes(struct tryst_place_map *map, struct tr_build *build,
+                                            struct tr_arena *arena)
+{
+    for (uint32_t i = 0; i < map->count; i++)
+        map->listed[i] = i;
+    tr_heap_sort(map->listed, map->count, name_is_before, build->nodes);
+    for (uint32_t i = 1; i < map->count; i++) {
+        build->fault = map->listed[i];
+        if (strcmp(build->nodes[map->listed[i - 1]].name, build->nodes[map->listed[i]].name) == 0)
+            return TRYST_PLACE_DUPLICATE_NAME;
+    }
+    build->fault = map->count;
+    for (uint32_t i = 0; i < map->count && map->strategy->uses & TR_KEEPS_THE_ORDER; i++)
+        map->listed[i] = i;
+    copy_names(map, build, arena);
+    for (uint32_t i = 0; i < map->count; i++) {
+        uint64_t weight = build->nodes[map->listed[i]].weight;
+        map->numbered[map->listed[i]] = i;
+        map->seed[i] = seed_of(map, map->name[i]);
+        map->weight[i] = weight == 0 ? TRYST_PLACE_WEIGHT_ONE : weight;
+    }
+    return TRYST_PLACE_OK;
+}
+
+/* Counts or fills, as the arena has a base or not. The nodes were checked. */
+static enum tryst_place_status lay_out(struct tryst_place_map *map, struct tr_build *build,
+                                       struct tr_arena *arena)
+{
+    tr_arena_take(arena, 1, sizeof *map);
+    map->listed = tr_arena_take(arena, map->count, sizeof *map->listed);
+    map->numbered = tr_arena_take(arena, map->count, sizeof *map->numbered);
+    map->name = tr_arena_take(arena, map->count, sizeof *map->name);
+    map->seed = tr_arena_take(arena, map->count, sizeof *map->seed);
+    map->weight = tr_arena_take(arena, map->count, sizeof *map->weight);
+    if (arena->base == NULL) {
+        for (uint32_t i = 0; i < map->count; i++)
+            tr_arena_take(arena, strlen(build->nodes[i].name) + 1, 1);
+    } else {
+        enum tryst_place_status status = number_nodes(map, build, arena);
+        if (status != TRYST_PLACE_OK)
+            return status;
+    }
+    return map->strategy->build(map, build, arena);
+}
+
+/* A map with nothing in it yet. */
+static struct tryst_place_map empty_map(const struct tr_strategy *strategy,
+                                        const struct tryst_place_config *config, size_t node_count)
+{
+    bool has_score = config->hash != NULL && config->hash->score != NULL;
+    return (struct tryst_place_map){
+        .strategy = strategy,
+        .hash = config->hash,
+        .scorer = {.hash = has_score ? config->hash : NULL,
+                   .kernel = config->flags & TRYST_PLACE_PORTABLE ? TR_KERNEL_PORTABLE
+                                                                  : tr_kernel_best()},
+        .count = (uint32_t)node_count,
+    };
+}
+
+size_t tryst_place_map_size(const struct tryst_place_config *config,
+                            const struct tryst_place_node *nodes, size_t node_count)
+{
+    const struct tr_strategy *strategy = NULL;
+    struct tr_build build = {.config = config, .nodes = nodes};
+    if (find_strategy(config->strategy, &strategy) != TRYST_PLACE_OK ||
+        check(strategy, &build, node_count) != TRYST_PLACE_OK)
+        return sizeof(struct tryst_place_map);
+    struct tryst_place_map map = empty_map(strategy, config, node_count);
+    struct tr_arena arena = {.base = NULL};
+    if (lay_out(&map, &build, &arena) != TRYST_PLACE_OK)
+        return sizeof(struct tryst_place_map);
+    return arena.used;
+}
+
+enum tryst_place_status tryst_place_map_init(struct tryst_place_map *map, size_t size,
+                                             const struct tryst_place_config *config,
+                                             const struct tryst_place_node *nodes,
+                                             size_t node_count, size_t *fault)
+{
+    const struct tr_strategy *strategy = NULL;
+    struct tr_build build = {.config = config, .nodes = nodes, .fault = node_count};
+    enum tryst_place_status status = find_strategy(config->strategy, &strategy);
+    if (status == TRYST_PLACE_OK)
+        status = check(strategy, &build, node_count);
+    if (status == TRYST_PLACE_OK) {
+        /* Counted first: it also finds what must not be filled, too many points say. */
+        struct tryst_place_map counted = empty_map(strategy, config, node_count);
+        struct tr_arena counter = {.base = NULL};
+        status = lay_out(&counted, &build, &counter);
+        if (status == TRYST_PLACE_OK && size < counter.used)
+            status = TRYST_PLACE_MEMORY_TOO_SMALL;
+    }
+    if (status == TRYST_PLACE_OK) {
+        *map = empty_map(strategy, config, node_count);
+        struct tr_arena arena = {.base = (unsigned char *)map, .size = size};
+        status = lay_out(map, &build, &arena);
+    }
+    if (fault != NULL && status != TRYST_PLACE_OK)
+        *fault = build.fault;
+    return status;
+}
+
+size_t tryst_place_node_count(const struct tryst_place_map *map)
+{
+    return map->count;
+}
+
+const char *tryst_place_node_name(const struct tryst_place_map *map, size_t node)
+{
+    TR_ASSERT(node < map->count);
+    return map->name[map->numbered[node]];
+}
+
+uint64_t tryst_place_node_weight(const struct tryst_place_map *map, size_t node)
+{
+    TR_ASSERT(node < map->count);
+    return map->weight[map->numbered[node]];
+}
+
+uint32_t tryst_place_node_position(const struct tryst_place_map *map, size_t node)
+{
+    TR_ASSERT(node < map->count);
+    if (map->strategy != &tr_strategy_keyspace)
+        return 0;
+    return map->keyspace.of_node[map->numbered[node]];
+}
+
+uint64_t tryst_place_node_hash(const struct tryst_place_map *map, size_t node)
+{
+    TR_ASSERT(node < map->count);
+    if (map->strategy == &tr_strategy_chronos)
+        return map->chronos.server[map->numbered[node]];
+    return map->seed[map->numbered[node]];
+}
+
+const char *tryst_place_strategy(const struct tryst_place_map *map)
+{
+    return map->strategy->name;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The map behind tryst/place.h, and what a strategy is.
+ *
+ * Inside, nodes are numbered by the bytes of their names (`chronos` keeps the list's order), so that no answer depends on
+ * the order of the list; `listed` leads back to the caller's indexes. All arrays lie in the caller's block, behind the
+ * struct.
+ */
+#ifndef TR_PLACE_MAP_H
+#define TR_PLACE_MAP_H
+
+#include "place/field.h"
+
+/* Attributes that a strategy can use. */
+#define TR_USES_WEIGHT     1u
+#define TR_USES_ZONE       2u /* and a spread level */
+#define TR_USES_POSITION   4u /* and a number of partitions */
+#define TR_KEEPS_THE_ORDER 8u /* of the list */
+
+/* The caller's block, handed out from the front. With no base it only counts: sizes are found by the same calls. */
+struct tr_arena {
+    unsigned char *base;
+    size_t used;
+    size_t size;
+};
+
+/* `count` items of `size` bytes, or NULL while counting. Asserts that they fit. */
+void *tr_arena_take(struct tr_arena *arena, size_t count, size_t size);
+
+/* What a strategy needs to know of the nodes to size and build its part. */
+struct tr_build {
+    const struct tryst_place_config *config;
+    const struct tryst_place_node *nodes; /* the caller's list */
+    size_t depth;                         /* levels of every zone */
+    size_t fault;                         /* out: the list index at fault */
+};
+
+struct tr_strategy {
+    const char *name; /* "rendezvous@1" */
+    unsigned uses;
+
+    /* Takes its memory from the arena; with a base, fills it. The nodes were checked and numbered. */
+    enum tryst_place_status (*build)(struct tryst_place_map *map, struct tr_build *build,
+                                     struct tr_arena *arena);
+    /* From a 64-bit id and from a text's bytes to the key that `rank` takes. */
+    uint64_t (*key_of_id)(const struct tryst_place_map *map, uint64_t id);
+    uint64_t (*key_of_text)(const struct tryst_place_map *map, const void *text, size_t size);
+    /* Bytes that `rank` needs for `want` nodes. NULL: never any. */
+    size_t (*scratch_size)(const struct tryst_place_map *map, size_t want);
+    /* The first `want` nodes of the key's order, 1 <= want <= count. */
+    void (*rank)(const struct tryst_place_map *map, uint64_t key, size_t want, uint32_t *numbers,
+                 void *scratch);
+};
+
+struct tr_chronos {
+    uint32_t *server; /* hash of each node, clashes settled */
+};
+
+/* Virtual locations, those of one node together. */
+struct tr_virtual {
+    uint32_t *low;
+    uint32_t *multiplier;
+    uint64_t *seed;
+    uint32_t *owner;
+    size_t count;
+};
+
+/* A cluster of the skeleton, or a zone of the tree. */
+struct tr_vertex {
+    struct tr_field field;
+    const uint32_t *child; /* per candidate: a node, or TR_CHILD_VERTEX and the number of a vertex */
+    const uint32_t *leaves; /* per candidate: nodes below it */
+    bool is_fixed;          /* its order is the candidates' own, whatever the key */
+};
+
+#define TR_CHILD_VERTEX 0x80000000u
+
+struct tr_tree {
+    struct tr_candidates candidates; /* of all vertices */
+    uint32_t *child;
+    uint32_t *leaves;
+    struct tr_vertex *vertices; /* the root is 0 */
+    uint32_t *order;            /* while building: nodes in tree order */
+    uint32_t vertex_count;
+    uint32_t depth; /* levels of vertices */
+};
+
+struct tr_ring {
+    uint64_t *token;  /* sorted */
+    uint32_t *owner;  /* of each token */
+    uint32_t *bucket; /* first token of each of 2^(64 - shift) equal arcs, and the end */
+    size_t count;
+    unsigned shift;
+};
+
+struct tr_keyspace {
+    uint64_t partitions;
+    uint32_t *position; /* sorted */
+    uint32_t *owner;    /* of each position */
+    uint32_t *bucket;   /* first position of each of 256 equal arcs, and the end */
+    uint32_t *of_node;  /* position of each node */
+    unsigned shift;
+};
+
+struct tryst_place_map {
+    const struct tr_strategy *strategy;
+    struct tr_scorer scorer;
+    const struct tryst_place_hash *hash;
+    uint32_t count;
+    uint32_t *listed;   /* number -> index in the list */
+    uint32_t *numbered; /* index in the list -> number */
+    const char **name;
+    uint64_t *seed;
+    uint64_t *weight;
+    struct tr_candidates candidates; /* the nodes as candidates of one field */
+    struct tr_field field;
+    union {
+        struct tr_chronos chronos;
+        struct tr_virtual virtuals;
+        struct tr_tree tree;
+        struct tr_ring ring;
+        struct tr_keyspace keyspace;
+    };
+};
+
+extern const struct tr_strategy tr_strategy_chronos;
+extern const struct tr_strategy tr_strategy_rendezvous;
+extern const struct tr_strategy tr_strategy_carp;
+extern const struct tr_strategy tr_strategy_virtual;
+extern const struct tr_strategy tr_strategy_skeleton;
+extern const struct tr_strategy tr_strategy_crush;
+extern const struct tr_strategy tr_strategy_ring;
+extern const struct tr_strategy tr_strategy_keyspace;
+
+/* Keys as most strategies take them: an id mixed, a text by its XXH3, mixed likewise. */
+uint64_t tr_key_mix_id(const struct tryst_place_map *map, uint64_t id);
+uint64_t tr_key_mix_text(const struct tryst_place_map *map, const void *text, size_t size);
+
+/* Takes the arrays of `count` candidates. */
+struct tr_candidates tr_candidates_take(struct tr_arena *arena, size_t count);
+
+/* Makes the nodes candidates of one field. */
+void tr_map_make_field(struct tryst_place_map *map, struct tr_arena *arena);
+
+/* Point number `index` of a node: a virtual location, a token. The same for every count of points above it. */
+uint64_t tr_point(uint64_t seed, uint64_t index);
+
+/* Points of a node: `per_unit` for a weight of one, to the nearest, at least one. */
+static inline uint64_t tr_point_count(uint64_t weight, uint64_t per_unit)
+{
+    uint64_t points = (weight * per_unit + (TRYST_PLACE_WEIGHT_ONE >> 1)) >> 32;
+    return points > 0 ? points : 1;
+}
+
+/* Points of all nodes of the list. */
+uint64_t tr_point_total(const struct tr_build *build, size_t count, uint64_t per_unit);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `rendezvous`: highest random weight over all nodes, weighted by the logarithmic method. `carp` is the same with load
+ * factors in place of weights (carp.c makes them).
+ */
+#include "place/carp_factors.h"
+#include "place/map.h"
+
+static enum tryst_place_status build_rendezvous(struct tryst_place_map *map, struct tr_build *build,
+                                                struct tr_arena *arena)
+{
+    (void)build;
+    tr_map_make_field(map, arena);
+    return TRYST_PLACE_OK;
+}
+
+static enum tryst_place_status build_carp(struct tryst_place_map *map, struct tr_build *build,
+                                          struct tr_arena *arena)
+{
+    (void)build;
+    tr_map_make_field(map, arena);
+    uint64_t *factor = tr_arena_take(arena, map->count, sizeof *factor);
+    uint32_t *by_weight = tr_arena_take(arena, map->count, sizeof *by_weight);
+    if (arena->base == NULL || map->field.method == TR_METHOD_PLAIN)
+        return TRYST_PLACE_OK;
+    tr_carp_factors(map->weight, map->count, by_weight, factor);
+    map->field.weight = factor;
+    map->field.method = TR_METHOD_MULTIPLIED;
+    return TRYST_PLACE_OK;
+}
+
+static size_t scratch_size(const struct tryst_place_map *map, size_t want)
+{
+    return tr_field_scratch_size(map->count, want);
+}
+
+static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, uint32_t *numbers,
+                 void *scratch)
+{
+    tr_field_rank(&map->field, &map->scorer, key, want, numbers, scratch);
+}
+
+const struct tr_strategy tr_strategy_rendezvous = {
+    .name = "rendezvous@1",
+    .uses = TR_USES_WEIGHT,
+    .build = build_rendezvous,
+    .key_of_id = tr_key_mix_id,
+    .key_of_text = tr_key_mix_text,
+    .scratch_size = scratch_size,
+    .rank = rank,
+};
+
+const struct tr_strategy tr_strategy_carp = {
+    .name = "carp@1",
+    .uses = TR_USES_WEIGHT,
+    .build = build_carp,
+    .key_of_id = tr_key_mix_id,
+    .key_of_text = tr_key_mix_text,
+    .scratch_size = scratch_size,
+    .rank = rank,
+};

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `skeleton`: hierarchical rendezvous. The digits of a node's seed, 16 to a level from the top, are its path in a virtual
+ * tree; at each cluster the key picks a branch by weighted rendezvous, until one node is left: about log16(n) fields of 16
+ * instead of one of n.
+ *
+ * A branch is named by its digits alone, so a new node lengthens paths and adds weight, and renames nothing. Branches with
+ * one child are passed through without a choice. Nodes whose seeds are equal to the last digit cannot be told apart by
+ * their paths: they stand in a cluster of fixed order, heaviest first, then by name.
+ */
+#include "base/assert.h"
+#include "base/hash.h"
+#include "base/heap.h"
+#include "place/tree.h"
+
+#define DIGIT_BITS 4
+#define DIGITS     (64 / DIGIT_BITS)
+#define FAN        16
+
+/* The seed of the branch that shares the first `digits` digits of `seed`. */
+static uint64_t branch_seed(uint64_t seed, unsigned digits)
+{
+    TR_ASSERT(digits >= 1 && digits <= DIGITS);
+    uint64_t prefix = seed >> (64 - DIGIT_BITS * digits) << (64 - DIGIT_BITS * digits);
+    return tr_hash_mix(tr_hash_mix(digits) ^ prefix);
+}
+
+static unsigned digit(uint64_t seed, unsigned index)
+{
+    return (unsigned)(seed >> (64 - DIGIT_BITS * (index + 1))) & (FAN - 1);
+}
+
+/* By seed; equal seeds by falling weight, then by name. */
+static bool is_before(const void *context, uint32_t a, uint32_t b)
+{
+    const struct tryst_place_map *map = context;
+    if (map->seed[a] != map->seed[b])
+        return map->seed[a] < map->seed[b];
+    if (map->weight[a] != map->weight[b])
+        return map->weight[a] > map->weight[b];
+    return a < b;
+}
+
+/* A cluster to be made: its nodes are order[first] to order[end]. */
+struct pending {
+    uint32_t first;
+    uint32_t end;
+    uint32_t vertex;
+};
+
+struct builder {
+    struct tryst_place_map *map;
+    struct pending *pending; /* a stack */
+    size_t pending_count;
+    size_t candidate_count;
+};
+
+static uint64_t seed_at(const struct builder *builder, size_t index)
+{
+    return builder->map->seed[builder->map->tree.order[index]];
+}
+
+/* Adds the nodes order[first] to order[end] as a branch; more than one become a cluster of their own. */
+static void add_branch(struct builder *builder, uint64_t seed, uint32_t first, uint32_t end)
+{
+    struct tr_tree *tree = &builder->map->tree;
+    struct tr_tree_child child = {
+        .seed = seed,
+        .weight = tr_tree_weight(builder->map, first, end),
+        .leaves = end - first,
+        .child = tree->order[first],
+    };
+    if (end - first > 1) {
+        uint32_t vertex = tree->vertex_count++;
+        builder->pending[builder->pending_count++] = (struct pending){first, end, vertex};
+        child.child = TR_CHILD_VERTEX | vertex;
+    }
+    tr_tree_set(tree, builder->candidate_count++, &child);
+}
+
+static void make_fixed_cluster(struct builder *builder, struct pending cluster)
+{
+    size_t start = builder->candidate_count;
+    for (uint32_t i = cluster.first; i < cluster.end; i++)
+        add_branch(builder, seed_at(builder, i), i, i + 1);
+    tr_tree_close(&builder->map->tree, cluster.vertex, start, cluster.end - cluster.first);
+    builder->map->tree.vertices[cluster.vertex].is_fixed = true;
+}
+
+static void make_cluster(struct builder *builder, struct pending cluster)
+{
+    uint64_t differing = seed_at(builder, cluster.first) ^ seed_at(builder, cluster.end - 1);
+    if (differing == 0) {
+        make_fixed_cluster(builder, cluster);
+        return;
+    }
+    unsigned level = (unsigned)__builtin_clzll(differing) / DIGIT_BITS;
+    size_t start = builder->candidate_count;
+    for (uint32_t first = cluster.first; first < cluster.end;) {
+        uint64_t seed = seed_at(builder, first);
+        uint32_t end = first + 1;
+        while (end < cluster.end && digit(seed_at(builder, end), level) == digit(seed, level))
+            end++;
+        add_branch(builder, branch_seed(seed, level + 1), first, end);
+        first = end;
+    }
+    size_t count = builder->candidate_count - start;
+    TR_ASSERT(count >= 2 && count <= FAN);
+    tr_tree_close(&builder->map->tree, cluster.vertex, start, (uint32_t)count);
+}
+
+static enum tryst_place_status build(struct tryst_place_map *map, struct tr_build *build,
+                                     struct tr_arena *arena)
+{
+    (void)build;
+    struct tr_tree *tree = &map->tree;
+    /* Every cluster but a lone node's has two branches or more: fewer clusters than nodes. */
+    tr_tree_take(tree, arena, map->count, 2 * (size_t)map->count, map->count);
+    struct builder builder = {.map = map};
+    builder.pending = tr_arena_take(arena, map->count, sizeof *builder.pending);
+    if (arena->base == NULL)
+        return TRYST_PLACE_OK;
+    for (uint32_t i = 0; i < map->count; i++)
+        tree->order[i] = i;
+    tr_heap_sort(tree->order, map->count, is_before, map);
+    tree->vertex_count = 1;
+    builder.pending[builder.pending_count++] = (struct pending){0, map->count, 0};
+    while (builder.pending_count > 0)
+        make_cluster(&builder, builder.pending[--builder.pending_count]);
+    TR_ASSERT(tree->vertex_count <= map->count);
+    return TRYST_PLACE_OK;
+}
+
+/* One cluster on the way down, and the branches of it that may still be needed, in order. */
+struct frame {
+    const struct tr_vertex *vertex;
+    uint32_t ranked[FAN];
+    uint32_t next;
+    uint32_t count;
+};
+
+static void enter(struct frame *frame, const struct tryst_place_map *map, uint32_t vertex,
+                  uint64_t key, size_t want)
+{
+    frame->vertex = &map->tree.vertices[vertex];
+    frame->next = 0;
+    frame->count = frame->vertex->field.count;
+    if (frame->vertex->is_fixed)
+        return;
+    frame->count = want < frame->count ? (uint32_t)want : frame->count;
+    tr_field_rank(&frame->vertex->field, &map->scorer, key, frame->count, frame->ranked, NULL);
+}
+
+/* Depth first: a cluster's nodes all come before those of its next best sibling. */
+static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, uint32_t *numbers,
+                 void *scratch)
+{
+    (void)scratch;
+    struct frame frames[DIGITS + 1];
+    size_t depth = 0;
+    size_t found = 0;
+    enter(&frames[0], map, 0, key, want);
+    while (found < want) {
+        struct frame *frame = &frames[depth];
+        if (frame->next == frame->count) {
+            TR_ASSERT(depth > 0);
+            depth--;
+            continue;
+        }
+        uint32_t branch = frame->next++;
+        uint32_t child =
+            frame->vertex->child[frame->vertex->is_fixed ? branch : frame->ranked[branch]];
+        if (child & TR_CHILD_VERTEX)
+            enter(&frames[++depth], map, child & ~TR_CHILD_VERTEX, key, want - found);
+        else
+            numbers[found++] = child;
+    }
+}
+
+const struct tr_strategy tr_strategy_skeleton = {
+    .name = "skeleton@1",
+    .uses = TR_USES_WEIGHT,
+    .build = build,
+    .key_of_id = tr_key_mix_id,
+    .key_of_text = tr_key_mix_text,
+    .rank = rank,
+};
