@@ -116,15 +116,17 @@ static uint64_t key_of_text(const struct tryst_place_map *map, const void *text,
 static void hash_all(const struct tryst_place_map *map, uint64_t key, uint32_t *hashes)
 {
     const struct tryst_place_hash *hash = map->scorer.hash;
-    for (uint32_t i = 0; i < map->count; i++) {
-        hashes[i] = hash == NULL
-                        ? tr_hash_murmur3_id(key, map->chronos.server[i])
-                        : (uint32_t)hash->score(hash->context, key, map->chronos.server[i]);
+    const uint32_t *server = map->chronos.server;
+    if (hash == NULL) {
+        for (uint32_t i = 0; i < map->count; i++)
+            hashes[i] = tr_hash_murmur3_id(key, server[i]);
+    } else {
+        for (uint32_t i = 0; i < map->count; i++)
+            hashes[i] = (uint32_t)hash->score(hash->context, key, server[i]);
     }
 }
 
-/* Replaces the lowest hash's turn: it is out of the race for the backups. */
-static uint32_t take_lowest(const uint32_t *hashes, size_t count)
+static uint32_t find_lowest(const uint32_t *hashes, size_t count)
 {
     size_t lowest = 0;
     for (size_t i = 1; i < count; i++)
@@ -153,10 +155,42 @@ static void take_highest_few(const uint32_t *hashes, size_t count, uint32_t prim
     }
 }
 
+/* Puts a few nodes in falling order of their hashes: each one's place is the number of higher ones, counted with no branch
+ * to guess. False if two are equal, which the count sees by the way. Inlined with a constant count, it unrolls. */
+static inline bool sort_few(const uint32_t *hashes, size_t count, uint32_t *falling)
+{
+    uint32_t higher[FEW_NODES] = {0};
+    uint32_t clashes = 0;
+    for (size_t i = 1; i < count; i++) {
+        for (size_t earlier = 0; earlier < i; earlier++) {
+            uint32_t is_above = hashes[i] > hashes[earlier];
+            clashes |= hashes[i] == hashes[earlier];
+            higher[earlier] += is_above;
+            higher[i] += 1 - is_above;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++)
+        falling[higher[i]] = i;
+    return clashes == 0;
+}
+
+static void rank_few(uint32_t *hashes, size_t count, size_t want, uint32_t *numbers)
+{
+    uint32_t falling[FEW_NODES];
+    bool is_sorted = count == 3 ? sort_few(hashes, 3, falling) : sort_few(hashes, count, falling);
+    if (!is_sorted) {
+        settle_few(hashes, count);
+        sort_few(hashes, count, falling);
+    }
+    numbers[0] = falling[count - 1];
+    for (size_t i = 1; i < want; i++)
+        numbers[i] = falling[i - 1];
+}
+
 static void choose(const uint32_t *hashes, size_t count, size_t want, uint32_t *numbers,
                    uint32_t *items)
 {
-    uint32_t primary = take_lowest(hashes, count);
+    uint32_t primary = find_lowest(hashes, count);
     numbers[0] = primary;
     if (want == 1)
         return;
@@ -181,13 +215,17 @@ static size_t scratch_size(const struct tryst_place_map *map, size_t want)
 static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, uint32_t *numbers,
                  void *scratch)
 {
-    uint32_t few[FEW_NODES];
-    bool are_few = map->count <= FEW_NODES;
-    TR_ASSERT(are_few || scratch != NULL);
-    uint32_t *hashes = are_few ? few : scratch;
-    uint32_t *items = are_few ? NULL : hashes + map->count;
+    if (map->count <= FEW_NODES) {
+        uint32_t hashes[FEW_NODES];
+        hash_all(map, key, hashes);
+        rank_few(hashes, map->count, want, numbers);
+        return;
+    }
+    TR_ASSERT(scratch != NULL);
+    uint32_t *hashes = scratch;
+    uint32_t *items = hashes + map->count;
     hash_all(map, key, hashes);
-    settle(hashes, map->count, are_few ? NULL : items + map->count);
+    settle(hashes, map->count, items + map->count);
     choose(hashes, map->count, want, numbers, items);
 }
 

@@ -79,50 +79,58 @@ struct builder {
     struct tr_tree *tree;
     struct pending *pending; /* a queue, in the order of vertex numbers */
     size_t pending_count;
-    size_t candidate_count;
     size_t depth; /* levels of the zones */
 };
+
+/* The end of the child of `vertex` that starts at order[first]: a zone, or below the zones a single node. */
+static uint32_t child_end(const struct builder *builder, struct pending vertex, uint32_t first)
+{
+    const uint32_t *order = builder->tree->order;
+    uint32_t end = first + 1;
+    if (vertex.level > builder->depth)
+        return end;
+    const char *zone = zone_of(&builder->sorting, order[first]);
+    while (end < vertex.end &&
+           share_zone(zone, zone_of(&builder->sorting, order[end]), vertex.level))
+        end++;
+    return end;
+}
 
 static void add_zone(struct builder *builder, uint32_t first, uint32_t end, uint32_t level)
 {
     struct tr_tree *tree = builder->tree;
     uint32_t vertex = tree->vertex_count++;
     builder->pending[builder->pending_count++] = (struct pending){first, end, vertex, level + 1};
-    const struct tr_tree_child child = {
-        .seed = zone_seed(zone_of(&builder->sorting, tree->order[first]), level),
-        .weight = tr_tree_weight(builder->sorting.map, first, end),
-        .leaves = end - first,
-        .child = TR_CHILD_VERTEX | vertex,
-    };
-    tr_tree_set(tree, builder->candidate_count++, &child);
+    tr_tree_add(tree, (struct tr_tree_child){
+                          .seed = zone_seed(zone_of(&builder->sorting, tree->order[first]), level),
+                          .weight = tr_tree_weight(builder->sorting.map, first, end),
+                          .child = TR_CHILD_VERTEX | vertex,
+                      });
 }
 
 static void add_node(struct builder *builder, uint32_t node)
 {
     const struct tryst_place_map *map = builder->sorting.map;
-    const struct tr_tree_child child = {
-        .seed = map->seed[node], .weight = map->weight[node], .leaves = 1, .child = node};
-    tr_tree_set(builder->tree, builder->candidate_count++, &child);
+    tr_tree_add(builder->tree,
+                (struct tr_tree_child){
+                    .seed = map->seed[node], .weight = map->weight[node], .child = node});
 }
 
 static void make_vertex(struct builder *builder, struct pending vertex)
 {
-    size_t start = builder->candidate_count;
-    const uint32_t *order = builder->tree->order;
+    size_t children = 0;
+    for (uint32_t at = vertex.first; at < vertex.end; children++)
+        at = child_end(builder, vertex, at);
+    tr_tree_open(builder->tree, vertex.vertex, children);
     for (uint32_t first = vertex.first; first < vertex.end;) {
-        uint32_t end = first + 1;
-        if (vertex.level > builder->depth) {
-            add_node(builder, order[first]);
-        } else {
-            const char *zone = zone_of(&builder->sorting, order[first]);
-            while (end < vertex.end &&
-                   share_zone(zone, zone_of(&builder->sorting, order[end]), vertex.level))
-                end++;
+        uint32_t end = child_end(builder, vertex, first);
+        if (vertex.level > builder->depth)
+            add_node(builder, builder->tree->order[first]);
+        else
             add_zone(builder, first, end, vertex.level);
-        }
         first = end;
     }
-    tr_tree_close(builder->tree, vertex.vertex, start, (uint32_t)(builder->candidate_count - start));
+    tr_tree_close(builder->tree, vertex.end - vertex.first);
 }
 
 static enum tryst_place_status build(struct tryst_place_map *map, struct tr_build *build,
@@ -187,13 +195,13 @@ static struct deal deal_make(const struct tryst_place_map *map, size_t want, voi
 }
 
 /* How many of `count` places each ranked child gets: one each in turn, as long as it has nodes left. */
-static void count_quotas(const struct deal *deal, const struct tr_vertex *vertex, size_t ranked,
-                         size_t count)
+static void count_quotas(const struct deal *deal, const struct tr_tree *tree,
+                         const struct tr_vertex *vertex, size_t ranked, size_t count)
 {
     memset(deal->quota, 0, ranked * sizeof *deal->quota);
     for (uint32_t round = 0; count > 0; round++) {
         for (size_t i = 0; i < ranked && count > 0; i++) {
-            if (vertex->leaves[deal->ranked[i]] > round) {
+            if (tr_tree_leaves(tree, vertex->child[deal->ranked[i]]) > round) {
                 deal->quota[i]++;
                 count--;
             }
@@ -226,12 +234,12 @@ static void deal_share(struct deal *deal, const struct tryst_place_map *map, uin
             numbers[places[i]] = vertex->child[deal->ranked[i]];
         return;
     }
-    count_quotas(deal, vertex, ranked, share.count);
+    count_quotas(deal, &map->tree, vertex, ranked, share.count);
     open_shares(deal, vertex, ranked, share.first);
     size_t dealt = 0;
     for (uint32_t round = 0; dealt < share.count; round++) {
         for (size_t i = 0; i < ranked && dealt < share.count; i++) {
-            if (vertex->leaves[deal->ranked[i]] > round)
+            if (tr_tree_leaves(&map->tree, vertex->child[deal->ranked[i]]) > round)
                 deal->places[1][deal->quota[i]++] = places[dealt++];
         }
     }

@@ -31,12 +31,10 @@ struct tr_scorer {
 };
 
 struct tr_field {
-    struct tr_lanes lanes;
-    const uint64_t *seed;
-    const uint64_t *weight;        /* weights, or factors; unused by TR_METHOD_PLAIN */
-    const uint32_t *weight_coarse; /* TR_METHOD_LOGARITHMIC: weight / 2^coarse_shift, rounded up */
+    struct tr_lanes lanes; /* with inverses if the method is TR_METHOD_LOGARITHMIC */
+    const uint64_t *weight; /* weights, or factors; unused by TR_METHOD_PLAIN */
     uint32_t count;
-    uint8_t coarse_shift;
+    uint32_t inverse_least;
     enum tr_method method;
 };
 
@@ -44,9 +42,8 @@ struct tr_field {
 struct tr_candidates {
     uint32_t *low;
     uint32_t *multiplier;
-    uint64_t *seed;
+    uint32_t *inverse;
     uint64_t *weight;
-    uint32_t *weight_coarse;
 };
 
 /* Writes seed and weight of candidate `index`. */
@@ -62,5 +59,17 @@ size_t tr_field_scratch_size(size_t count, size_t want);
 /* Writes the numbers of the first `want` candidates, `want` <= count. */
 void tr_field_rank(const struct tr_field *field, const struct tr_scorer *scorer, uint64_t key,
                    size_t want, uint32_t *winners, void *scratch);
+
+/* The number of the first candidate alone. */
+uint32_t tr_field_first(const struct tr_field *field, const struct tr_scorer *scorer, uint64_t key);
+
+/* Two of the methods have a file of their own: at most TR_FIELD_FEW winners, our own score. */
+void tr_field_rank_plain(const struct tr_field *field, enum tr_kernel kernel, uint64_t key,
+                         size_t want, uint32_t *winners);
+void tr_field_rank_logarithmic(const struct tr_field *field, enum tr_kernel kernel, uint64_t key,
+                               size_t want, uint32_t *winners);
+
+/* The `want`th smallest of `count` estimates, 1 <= want <= count. */
+uint32_t tr_field_smallest(const uint32_t *estimates, size_t count, size_t want);
 
 #endif

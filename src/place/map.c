@@ -52,14 +52,21 @@ void *tr_arena_take(struct tr_arena *arena, size_t count, size_t size)
     return arena->base + start;
 }
 
+uint32_t *tr_lanes_take(struct tr_arena *arena, size_t count)
+{
+    uint32_t *lanes = tr_arena_take(arena, count + TR_SCORE_BLOCK, sizeof *lanes);
+    if (lanes != NULL)
+        memset(lanes + count, 0, TR_SCORE_BLOCK * sizeof *lanes);
+    return lanes;
+}
+
 struct tr_candidates tr_candidates_take(struct tr_arena *arena, size_t count)
 {
     return (struct tr_candidates){
-        .low = tr_arena_take(arena, count, sizeof(uint32_t)),
-        .multiplier = tr_arena_take(arena, count, sizeof(uint32_t)),
-        .seed = tr_arena_take(arena, count, sizeof(uint64_t)),
+        .low = tr_lanes_take(arena, count),
+        .multiplier = tr_lanes_take(arena, count),
+        .inverse = tr_lanes_take(arena, count),
         .weight = tr_arena_take(arena, count, sizeof(uint64_t)),
-        .weight_coarse = tr_arena_take(arena, count, sizeof(uint32_t)),
     };
 }
 

@@ -60,7 +60,6 @@ struct tr_chronos {
 struct tr_virtual {
     uint32_t *low;
     uint32_t *multiplier;
-    uint64_t *seed;
     uint32_t *owner;
     size_t count;
 };
@@ -69,20 +68,25 @@ struct tr_virtual {
 struct tr_vertex {
     struct tr_field field;
     const uint32_t *child; /* per candidate: a node, or TR_CHILD_VERTEX and the number of a vertex */
-    const uint32_t *leaves; /* per candidate: nodes below it */
-    bool is_fixed;          /* its order is the candidates' own, whatever the key */
+    uint32_t leaves;       /* nodes below it */
+    bool is_fixed;         /* its order is the candidates' own, whatever the key */
 };
 
 #define TR_CHILD_VERTEX 0x80000000u
 
 struct tr_tree {
-    struct tr_candidates candidates; /* of all vertices */
-    uint32_t *child;
-    uint32_t *leaves;
     struct tr_vertex *vertices; /* the root is 0 */
-    uint32_t *order;            /* while building: nodes in tree order */
+    unsigned char *pool;        /* the arrays of all vertices */
     uint32_t vertex_count;
     uint32_t depth; /* levels of vertices */
+
+    /* While building: nodes in tree order, and the vertex that is open. */
+    uint32_t *order;
+    size_t pool_used;
+    struct tr_candidates open;
+    uint32_t *open_child;
+    uint32_t open_vertex;
+    uint32_t open_count;
 };
 
 struct tr_ring {
@@ -135,6 +139,9 @@ extern const struct tr_strategy tr_strategy_keyspace;
 /* Keys as most strategies take them: an id mixed, a text by its XXH3, mixed likewise. */
 uint64_t tr_key_mix_id(const struct tryst_place_map *map, uint64_t id);
 uint64_t tr_key_mix_text(const struct tryst_place_map *map, const void *text, size_t size);
+
+/* Takes an array for a kernel to read: `count` numbers and a spare block. */
+uint32_t *tr_lanes_take(struct tr_arena *arena, size_t count);
 
 /* Takes the arrays of `count` candidates. */
 struct tr_candidates tr_candidates_take(struct tr_arena *arena, size_t count);

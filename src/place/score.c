@@ -1,73 +1,119 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The portable kernel, and the choice between it and the others. */
 #include "place/score.h"
+
+#if defined(__aarch64__)
+#define SIMD             TR_KERNEL_NEON
+#define SIMD_NAMED(verb) tr_score_##verb##_neon
+#elif defined(__x86_64__)
+#define SIMD             TR_KERNEL_AVX2
+#define SIMD_NAMED(verb) tr_score_##verb##_avx2
+#endif
 
 enum tr_kernel tr_kernel_best(void)
 {
-#if defined(__aarch64__)
-    return TR_KERNEL_NEON;
-#elif defined(__x86_64__)
+#if defined(__x86_64__)
     return __builtin_cpu_supports("avx2") ? TR_KERNEL_AVX2 : TR_KERNEL_PORTABLE;
+#elif defined(__aarch64__)
+    return TR_KERNEL_NEON;
 #else
     return TR_KERNEL_PORTABLE;
 #endif
 }
 
-static void high_portable(struct tr_lanes lanes, size_t first, uint64_t key,
-                          uint32_t high[TR_SCORE_BLOCK])
+static uint32_t estimate_one(const struct tr_lanes *lanes, size_t index, uint64_t key)
 {
-    for (size_t i = 0; i < TR_SCORE_BLOCK; i++)
-        high[i] = (uint32_t)(tr_score(key, lanes.low[first + i], lanes.multiplier[first + i]) >> 32);
+    uint32_t missing = ~(uint32_t)(tr_score(lanes, key, index) >> 32);
+    if (lanes->inverse == NULL)
+        return missing;
+    return (uint32_t)((uint64_t)missing * lanes->inverse[index] >> 32);
 }
 
-static void maxima_portable(struct tr_lanes lanes, size_t first, size_t blocks, uint64_t key,
-                            uint32_t *maxima, uint32_t groups[4])
+static uint32_t estimate_portable(const struct tr_lanes *lanes, struct tr_block block, uint64_t key,
+                                  uint32_t estimates[TR_SCORE_BLOCK])
+{
+    uint32_t smallest = UINT32_MAX;
+    for (size_t i = 0; i < TR_SCORE_BLOCK; i++) {
+        estimates[i] =
+            i < block.count ? estimate_one(lanes, block.first + i, key) : UINT32_MAX;
+        smallest = estimates[i] < smallest ? estimates[i] : smallest;
+    }
+    return smallest;
+}
+
+static void minima_portable(const struct tr_lanes *lanes, size_t first, size_t blocks, uint64_t key,
+                            uint32_t *minima, uint32_t groups[4])
 {
     for (size_t group = 0; group < 4; group++)
-        groups[group] = 0;
+        groups[group] = UINT32_MAX;
     for (size_t block = 0; block < blocks; block++) {
-        uint32_t high[TR_SCORE_BLOCK];
-        high_portable(lanes, first + block * TR_SCORE_BLOCK, key, high);
-        uint32_t largest = 0;
-        for (size_t i = 0; i < TR_SCORE_BLOCK; i++)
-            largest = high[i] > largest ? high[i] : largest;
-        maxima[block] = largest;
-        if (largest > groups[block % 4])
-            groups[block % 4] = largest;
+        uint32_t estimates[TR_SCORE_BLOCK];
+        struct tr_block whole = {first + block * TR_SCORE_BLOCK, TR_SCORE_BLOCK};
+        uint32_t smallest = estimate_portable(lanes, whole, key, estimates);
+        minima[block] = smallest;
+        if (smallest < groups[block % 4])
+            groups[block % 4] = smallest;
     }
 }
 
-void tr_score_high(enum tr_kernel kernel, struct tr_lanes lanes, size_t first, uint64_t key,
-                   uint32_t high[TR_SCORE_BLOCK])
+static uint32_t mask_portable(const uint32_t estimates[TR_SCORE_BLOCK], uint32_t limit)
 {
-#if defined(__aarch64__)
-    if (kernel == TR_KERNEL_NEON) {
-        tr_score_high_neon(lanes, first, key, high);
-        return;
-    }
-#elif defined(__x86_64__)
-    if (kernel == TR_KERNEL_AVX2) {
-        tr_score_high_avx2(lanes, first, key, high);
+    uint32_t mask = 0;
+    for (size_t i = 0; i < TR_SCORE_BLOCK; i++)
+        mask |= (uint32_t)(estimates[i] <= limit) << i;
+    return mask;
+}
+
+uint32_t tr_score_estimate(enum tr_kernel kernel, const struct tr_lanes *lanes,
+                           struct tr_block block, uint64_t key, uint32_t estimates[TR_SCORE_BLOCK])
+{
+#ifdef SIMD
+    if (kernel == SIMD)
+        return SIMD_NAMED(estimate)(lanes, block, key, estimates);
+#endif
+    (void)kernel;
+    return estimate_portable(lanes, block, key, estimates);
+}
+
+void tr_score_minima(enum tr_kernel kernel, const struct tr_lanes *lanes, size_t first,
+                     size_t blocks, uint64_t key, uint32_t *minima, uint32_t groups[4])
+{
+#ifdef SIMD
+    if (kernel == SIMD) {
+        SIMD_NAMED(minima)(lanes, first, blocks, key, minima, groups);
         return;
     }
 #endif
     (void)kernel;
-    high_portable(lanes, first, key, high);
+    minima_portable(lanes, first, blocks, key, minima, groups);
 }
 
-void tr_score_maxima(enum tr_kernel kernel, struct tr_lanes lanes, size_t first, size_t blocks,
-                     uint64_t key, uint32_t *maxima, uint32_t groups[4])
+uint32_t tr_score_mask(enum tr_kernel kernel, const uint32_t estimates[TR_SCORE_BLOCK],
+                       uint32_t limit)
 {
-#if defined(__aarch64__)
-    if (kernel == TR_KERNEL_NEON) {
-        tr_score_maxima_neon(lanes, first, blocks, key, maxima, groups);
-        return;
-    }
-#elif defined(__x86_64__)
-    if (kernel == TR_KERNEL_AVX2) {
-        tr_score_maxima_avx2(lanes, first, blocks, key, maxima, groups);
-        return;
-    }
+#ifdef SIMD
+    if (kernel == SIMD)
+        return SIMD_NAMED(mask)(estimates, limit);
 #endif
     (void)kernel;
-    maxima_portable(lanes, first, blocks, key, maxima, groups);
+    return mask_portable(estimates, limit);
+}
+
+static uint32_t possible_portable(const struct tr_lanes *lanes, uint32_t count, uint64_t key,
+                                  uint32_t least)
+{
+    uint32_t estimates[TR_SCORE_BLOCK];
+    uint32_t smallest = estimate_portable(lanes, (struct tr_block){0, count}, key, estimates);
+    return mask_portable(estimates, tr_score_bar(smallest, least)) & ((1u << count) - 1);
+}
+
+uint32_t tr_score_possible(enum tr_kernel kernel, const struct tr_lanes *lanes, uint32_t count,
+                           uint64_t key, uint32_t least)
+{
+#ifdef SIMD
+    if (kernel == SIMD)
+        return SIMD_NAMED(possible)(lanes, count, key, least);
+#endif
+    (void)kernel;
+    return possible_portable(lanes, count, key, least);
 }

@@ -52,7 +52,6 @@ struct builder {
     struct tryst_place_map *map;
     struct pending *pending; /* a stack */
     size_t pending_count;
-    size_t candidate_count;
 };
 
 static uint64_t seed_at(const struct builder *builder, size_t index)
@@ -64,27 +63,35 @@ static uint64_t seed_at(const struct builder *builder, size_t index)
 static void add_branch(struct builder *builder, uint64_t seed, uint32_t first, uint32_t end)
 {
     struct tr_tree *tree = &builder->map->tree;
-    struct tr_tree_child child = {
-        .seed = seed,
-        .weight = tr_tree_weight(builder->map, first, end),
-        .leaves = end - first,
-        .child = tree->order[first],
-    };
+    uint32_t child = tree->order[first];
     if (end - first > 1) {
         uint32_t vertex = tree->vertex_count++;
         builder->pending[builder->pending_count++] = (struct pending){first, end, vertex};
-        child.child = TR_CHILD_VERTEX | vertex;
+        child = TR_CHILD_VERTEX | vertex;
     }
-    tr_tree_set(tree, builder->candidate_count++, &child);
+    uint64_t weight = tr_tree_weight(builder->map, first, end);
+    tr_tree_add(tree, (struct tr_tree_child){.seed = seed, .weight = weight, .child = child});
+}
+
+/* The end of the branch at `level` that starts at order[first]. */
+static uint32_t branch_end(const struct builder *builder, uint32_t first, uint32_t end,
+                           unsigned level)
+{
+    unsigned shared = digit(seed_at(builder, first), level);
+    uint32_t at = first + 1;
+    while (at < end && digit(seed_at(builder, at), level) == shared)
+        at++;
+    return at;
 }
 
 static void make_fixed_cluster(struct builder *builder, struct pending cluster)
 {
-    size_t start = builder->candidate_count;
+    struct tr_tree *tree = &builder->map->tree;
+    tr_tree_open(tree, cluster.vertex, cluster.end - cluster.first);
     for (uint32_t i = cluster.first; i < cluster.end; i++)
         add_branch(builder, seed_at(builder, i), i, i + 1);
-    tr_tree_close(&builder->map->tree, cluster.vertex, start, cluster.end - cluster.first);
-    builder->map->tree.vertices[cluster.vertex].is_fixed = true;
+    tr_tree_close(tree, cluster.end - cluster.first);
+    tree->vertices[cluster.vertex].is_fixed = true;
 }
 
 static void make_cluster(struct builder *builder, struct pending cluster)
@@ -95,18 +102,17 @@ static void make_cluster(struct builder *builder, struct pending cluster)
         return;
     }
     unsigned level = (unsigned)__builtin_clzll(differing) / DIGIT_BITS;
-    size_t start = builder->candidate_count;
+    size_t branches = 0;
+    for (uint32_t at = cluster.first; at < cluster.end; branches++)
+        at = branch_end(builder, at, cluster.end, level);
+    TR_ASSERT(branches >= 2 && branches <= FAN);
+    tr_tree_open(&builder->map->tree, cluster.vertex, branches);
     for (uint32_t first = cluster.first; first < cluster.end;) {
-        uint64_t seed = seed_at(builder, first);
-        uint32_t end = first + 1;
-        while (end < cluster.end && digit(seed_at(builder, end), level) == digit(seed, level))
-            end++;
-        add_branch(builder, branch_seed(seed, level + 1), first, end);
+        uint32_t end = branch_end(builder, first, cluster.end, level);
+        add_branch(builder, branch_seed(seed_at(builder, first), level + 1), first, end);
         first = end;
     }
-    size_t count = builder->candidate_count - start;
-    TR_ASSERT(count >= 2 && count <= FAN);
-    tr_tree_close(&builder->map->tree, cluster.vertex, start, (uint32_t)count);
+    tr_tree_close(&builder->map->tree, cluster.end - cluster.first);
 }
 
 static enum tryst_place_status build(struct tryst_place_map *map, struct tr_build *build,
@@ -139,16 +145,31 @@ struct frame {
     uint32_t count;
 };
 
+static uint32_t child_at(const struct frame *frame, uint32_t place)
+{
+    return frame->vertex->child[frame->vertex->is_fixed ? place : frame->ranked[place]];
+}
+
+/* Ranks as many branches as `want` nodes can take. Most often the best one has them all, and of unequal branches, which
+ * are dear to rank, no more are looked for. */
 static void enter(struct frame *frame, const struct tryst_place_map *map, uint32_t vertex,
                   uint64_t key, size_t want)
 {
+    const struct tr_field *field = &map->tree.vertices[vertex].field;
     frame->vertex = &map->tree.vertices[vertex];
     frame->next = 0;
-    frame->count = frame->vertex->field.count;
+    frame->count = field->count;
     if (frame->vertex->is_fixed)
         return;
-    frame->count = want < frame->count ? (uint32_t)want : frame->count;
-    tr_field_rank(&frame->vertex->field, &map->scorer, key, frame->count, frame->ranked, NULL);
+    frame->count = want < field->count ? (uint32_t)want : field->count;
+    if (field->method == TR_METHOD_LOGARITHMIC) {
+        frame->ranked[0] = tr_field_first(field, &map->scorer, key);
+        if (tr_tree_leaves(&map->tree, child_at(frame, 0)) >= want) {
+            frame->count = 1;
+            return;
+        }
+    }
+    tr_field_rank(field, &map->scorer, key, frame->count, frame->ranked, NULL);
 }
 
 /* Depth first: a cluster's nodes all come before those of its next best sibling. */
@@ -167,9 +188,7 @@ static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, u
             depth--;
             continue;
         }
-        uint32_t branch = frame->next++;
-        uint32_t child =
-            frame->vertex->child[frame->vertex->is_fixed ? branch : frame->ranked[branch]];
+        uint32_t child = child_at(frame, frame->next++);
         if (child & TR_CHILD_VERTEX)
             enter(&frames[++depth], map, child & ~TR_CHILD_VERTEX, key, want - found);
         else

@@ -3,30 +3,50 @@
 
 #include "base/assert.h"
 
-void tr_tree_take(struct tr_tree *tree, struct tr_arena *arena, size_t node_count,
-                  size_t candidate_max, size_t vertex_max)
+#include <string.h>
+
+/* Four 32-bit arrays and one of 64 bits. */
+#define CHILD_SIZE (4 * sizeof(uint32_t) + sizeof(uint64_t))
+
+void tr_tree_take(struct tr_tree *tree, struct tr_arena *arena, size_t node_count, size_t child_max,
+                  size_t vertex_max)
 {
-    tree->candidates = tr_candidates_take(arena, candidate_max);
-    tree->child = tr_arena_take(arena, candidate_max, sizeof *tree->child);
-    tree->leaves = tr_arena_take(arena, candidate_max, sizeof *tree->leaves);
     tree->vertices = tr_arena_take(arena, vertex_max, sizeof *tree->vertices);
     tree->order = tr_arena_take(arena, node_count, sizeof *tree->order);
+    tree->pool = tr_arena_take(arena, child_max, CHILD_SIZE);
+    /* A kernel reads whole blocks: the last vertex's go on into here. */
+    void *spare = tr_arena_take(arena, TR_SCORE_BLOCK, CHILD_SIZE);
+    if (spare != NULL)
+        memset(spare, 0, TR_SCORE_BLOCK * CHILD_SIZE);
 }
 
-void tr_tree_set(struct tr_tree *tree, size_t at, const struct tr_tree_child *child)
+void tr_tree_open(struct tr_tree *tree, uint32_t number, size_t child_count)
 {
-    tr_candidates_set(&tree->candidates, at, child->seed, child->weight);
-    tree->leaves[at] = child->leaves;
-    tree->child[at] = child->child;
+    TR_ASSERT(child_count >= 1);
+    uint64_t *weight = (uint64_t *)(void *)(tree->pool + tree->pool_used);
+    uint32_t *lanes = (uint32_t *)(void *)(weight + child_count);
+    tree->pool_used += child_count * CHILD_SIZE;
+    tree->open = (struct tr_candidates){.weight = weight,
+                                        .low = lanes,
+                                        .multiplier = lanes + child_count,
+                                        .inverse = lanes + 2 * child_count};
+    tree->open_child = lanes + 3 * child_count;
+    tree->open_vertex = number;
+    tree->open_count = 0;
 }
 
-void tr_tree_close(struct tr_tree *tree, uint32_t number, size_t first, uint32_t count)
+void tr_tree_add(struct tr_tree *tree, struct tr_tree_child child)
 {
-    TR_ASSERT(count >= 1);
-    tree->vertices[number] = (struct tr_vertex){
-        .field = tr_field_make(&tree->candidates, first, count),
-        .child = tree->child + first,
-        .leaves = tree->leaves + first,
+    tr_candidates_set(&tree->open, tree->open_count, child.seed, child.weight);
+    tree->open_child[tree->open_count++] = child.child;
+}
+
+void tr_tree_close(struct tr_tree *tree, uint32_t leaves)
+{
+    tree->vertices[tree->open_vertex] = (struct tr_vertex){
+        .field = tr_field_make(&tree->open, 0, tree->open_count),
+        .child = tree->open_child,
+        .leaves = leaves,
     };
 }
 

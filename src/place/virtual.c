@@ -20,9 +20,8 @@ static enum tryst_place_status build(struct tryst_place_map *map, struct tr_buil
     if (total > TRYST_PLACE_POINTS_MAX)
         return TRYST_PLACE_TOO_MANY_POINTS;
     virtuals->count = (size_t)total;
-    virtuals->low = tr_arena_take(arena, virtuals->count, sizeof(uint32_t));
-    virtuals->multiplier = tr_arena_take(arena, virtuals->count, sizeof(uint32_t));
-    virtuals->seed = tr_arena_take(arena, virtuals->count, sizeof(uint64_t));
+    virtuals->low = tr_lanes_take(arena, virtuals->count);
+    virtuals->multiplier = tr_lanes_take(arena, virtuals->count);
     virtuals->owner = tr_arena_take(arena, virtuals->count, sizeof(uint32_t));
     if (arena->base == NULL)
         return TRYST_PLACE_OK;
@@ -30,9 +29,9 @@ static enum tryst_place_status build(struct tryst_place_map *map, struct tr_buil
     for (uint32_t node = 0; node < map->count; node++) {
         uint64_t points = tr_point_count(map->weight[node], PER_UNIT);
         for (uint64_t i = 0; i < points; i++, at++) {
-            virtuals->seed[at] = tr_point(map->seed[node], i);
-            virtuals->low[at] = tr_score_low(virtuals->seed[at]);
-            virtuals->multiplier[at] = tr_score_multiplier(virtuals->seed[at]);
+            uint64_t seed = tr_point(map->seed[node], i);
+            virtuals->low[at] = tr_score_low(seed);
+            virtuals->multiplier[at] = tr_score_multiplier(seed);
             virtuals->owner[at] = node;
         }
     }
@@ -44,9 +43,11 @@ static uint64_t raw_score(const struct tryst_place_map *map, uint64_t key, size_
 {
     const struct tr_virtual *virtuals = &map->virtuals;
     const struct tryst_place_hash *hash = map->scorer.hash;
+    uint32_t low = virtuals->low[location];
+    uint32_t multiplier = virtuals->multiplier[location];
     if (hash != NULL)
-        return hash->score(hash->context, key, virtuals->seed[location]);
-    return tr_score(key, virtuals->low[location], virtuals->multiplier[location]);
+        return hash->score(hash->context, key, (uint64_t)multiplier << 32 | low);
+    return tr_score_of(key, low, multiplier);
 }
 
 struct winner {
@@ -103,18 +104,18 @@ static void offer_range(struct winners *winners, const struct tryst_place_map *m
 /* Chunks double in size, so that the bar is high before much was looked at. */
 static size_t scan_blocks(struct winners *winners, const struct tryst_place_map *map, uint64_t key)
 {
-    const struct tr_lanes lanes = {map->virtuals.low, map->virtuals.multiplier};
+    const struct tr_lanes lanes = {map->virtuals.low, map->virtuals.multiplier, NULL};
     size_t blocks = map->virtuals.count / TR_SCORE_BLOCK;
     size_t chunk = 1;
     for (size_t block = 0; block < blocks; chunk = chunk < CHUNK_BLOCKS ? 2 * chunk : chunk) {
         size_t here = blocks - block < chunk ? blocks - block : chunk;
-        uint32_t maxima[CHUNK_BLOCKS];
+        uint32_t minima[CHUNK_BLOCKS];
         uint32_t groups[4];
-        tr_score_maxima(map->scorer.kernel, lanes, block * TR_SCORE_BLOCK, here, key, maxima,
+        tr_score_minima(map->scorer.kernel, &lanes, block * TR_SCORE_BLOCK, here, key, minima,
                         groups);
         for (size_t i = 0; i < here; i++, block++) {
             size_t first = block * TR_SCORE_BLOCK;
-            if (maxima[i] >= (uint32_t)(bar(winners) >> 32))
+            if (minima[i] <= ~(uint32_t)(bar(winners) >> 32))
                 offer_range(winners, map, key, first, first + TR_SCORE_BLOCK);
         }
     }
