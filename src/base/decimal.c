@@ -46,12 +46,12 @@ uint64_t tr_decimal_whole(const struct tr_decimal *decimal)
 
 /* From the last digit backwards: floor((a + y) / 10) = floor((a + floor(y)) / 10) for a whole a, so
  * nothing is lost by flooring at each step. */
-uint64_t tr_decimal_fraction(const struct tr_decimal *decimal, uint64_t scale)
+uint64_t tr_decimal_fraction(const struct tr_decimal *decimal, tr_u128 scale)
 {
-    TR_ASSERT(scale <= (uint64_t)1 << 60);
-    uint64_t value = 0;
+    TR_ASSERT(scale <= (tr_u128)1 << 64);
+    tr_u128 value = 0;
     for (size_t i = decimal->fraction_size; i > 0; i--)
-        value = ((uint64_t)(decimal->fraction[i - 1] - '0') * scale + value) / 10;
-    TR_ASSERT(value <= scale);
-    return value;
+        value = ((tr_u128)(decimal->fraction[i - 1] - '0') * scale + value) / 10;
+    TR_ASSERT(value == 0 || value < scale);
+    return (uint64_t)value;
 }

@@ -6,6 +6,8 @@
 #ifndef TR_BASE_DECIMAL_H
 #define TR_BASE_DECIMAL_H
 
+#include "base/wide.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +25,7 @@ bool tr_decimal_parse(const char *text, size_t size, struct tr_decimal *out);
 /* The digits before the point, or UINT64_MAX if they exceed it. */
 uint64_t tr_decimal_whole(const struct tr_decimal *decimal);
 
-/* floor(fraction x scale), exactly, for a scale up to 2^60. */
-uint64_t tr_decimal_fraction(const struct tr_decimal *decimal, uint64_t scale);
+/* floor(fraction x scale), exactly, for a scale up to 2^64. */
+uint64_t tr_decimal_fraction(const struct tr_decimal *decimal, tr_u128 scale);
 
 #endif

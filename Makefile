@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+# What people type. Meson and ninja do the work; `make help` lists the targets.
+
+prefix  ?= /usr/local
+DESTDIR ?=
+MESON   ?= meson
+SETUP    = $(MESON) setup --reconfigure
+
+.DEFAULT_GOAL := all
+.PHONY: all help deps run test check bench fuzz soak install clean format
+
+all: build/build.ninja  ## build build/tryst and the library
+	@ninja -C build --quiet
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+deps:  ## install the Debian packages that are missing
+	@scripts/deps test
+
+build/build.ninja:
+	@command -v $(MESON) >/dev/null || { echo "meson is missing: 'make deps' installs what is needed" >&2; exit 1; }
+	@$(MESON) setup build --prefix=$(prefix) >/dev/null || { cat build/meson-logs/meson-log.txt; exit 1; }
+
+run:  ## install what is missing, build, and show the placement tour
+	@scripts/deps build
+	@$(MAKE) --no-print-directory all
+	@scripts/tour build/tryst
+
+test:  ## install what is missing, build, and run every test and check
+	@scripts/deps test
+	@scripts/test all
+
+check:  ## format, lint, layers, sanitizers
+	@scripts/deps test
+	@scripts/test check
+
+bench:  ## placement: nanoseconds, balance and movement of every strategy, beside modulo and a textbook HRW
+	@scripts/deps bench
+	@scripts/bench
+
+fuzz:  ## ten minutes of fuzzing for each parser: SECONDS=60 for less
+	@scripts/deps fuzz
+	@scripts/fuzz $(or $(SECONDS),600)
+
+soak:  ## the long proofs: a thousand random clusters, tens of thousands of cases against the reference
+	@scripts/deps test
+	@scripts/test soak
+
+install: all  ## install to DESTDIR and prefix
+	@$(MESON) configure build --prefix=$(prefix)
+	@DESTDIR=$(DESTDIR) $(MESON) install -C build --quiet
+
+format:  ## lay out the sources
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean:  ## remove what was built
+	@rm -rf build build-*

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cluster.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define REPLICAS_MAX TRYST_PLACE_NODES_MAX
+
+struct tr_cluster_settings tr_cluster_defaults(const char *command)
+{
+    return (struct tr_cluster_settings){
+        .command = command, .strategy = "rendezvous", .replicas = 2};
+}
+
+bool tr_cluster_take(struct tr_cluster_settings *settings, const struct tr_options *options)
+{
+    switch (options->id) {
+    case TR_OPTION_STRATEGY:
+        settings->strategy = options->value;
+        return true;
+    case TR_OPTION_REPLICAS:
+        return tr_option_number(options, "--replicas", 1, REPLICAS_MAX, &settings->replicas);
+    case TR_OPTION_LEVELS:
+        settings->levels = options->value;
+        return true;
+    case TR_OPTION_SPREAD:
+        settings->spread = options->value;
+        return true;
+    case TR_OPTION_PARTITIONS:
+        return tr_option_number(options, "--partitions", 1, TRYST_PLACE_PARTITIONS_MAX,
+                                &settings->partitions);
+    case TR_OPTION_JSON:
+        settings->as_json = true;
+        return true;
+    case TR_OPTION_HELP:
+        settings->wants_help = true;
+        return true;
+    }
+    return false;
+}
+
+uint64_t tr_cluster_partitions(const struct tr_cluster_settings *settings)
+{
+    return settings->partitions == 0 ? TRYST_PLACE_PARTITIONS_DEFAULT : settings->partitions;
+}
+
+static void grow(struct tr_node_list *list)
+{
+    if (list->count < list->cap)
+        return;
+    list->cap = list->cap == 0 ? 16 : 2 * list->cap;
+    list->specs = tr_reallocate(list->specs, list->cap, sizeof *list->specs);
+    list->nodes = tr_reallocate(list->nodes, list->cap, sizeof *list->nodes);
+}
+
+static char *copy_span(struct tr_span span)
+{
+    if (span.text == NULL)
+        return NULL;
+    char *copy = tr_allocate(span.size + 1, 1);
+    memcpy(copy, span.text, span.size);
+    copy[span.size] = '\0';
+    return copy;
+}
+
+static void append(struct tr_node_list *list, const struct tr_node_spec *spec,
+                   struct tryst_place_node node)
+{
+    grow(list);
+    node.name = copy_span(spec->name);
+    node.zone = copy_span(spec->zone);
+    list->specs[list->count] = *spec;
+    list->nodes[list->count++] = node;
+}
+
+bool tr_node_list_add(struct tr_node_list *list, const struct tr_cluster_settings *settings,
+                      const char *text)
+{
+    struct tr_node_spec spec;
+    enum tr_node_spec_status status = tr_node_spec_parse(text, strlen(text), &spec);
+    if (status != TR_NODE_SPEC_OK) {
+        tr_usage_error(settings->command, "node '%s': %s", text, tr_node_spec_status_text(status));
+        return false;
+    }
+    struct tryst_place_node node = {.weight = spec.weight, .has_position = spec.has_position};
+    if (spec.has_position)
+        node.position =
+            (uint32_t)tr_decimal_fraction(&spec.position, tr_cluster_partitions(settings));
+    append(list, &spec, node);
+    return true;
+}
+
+void tr_node_list_copy(struct tr_node_list *list, const struct tr_node_list *from, size_t index)
+{
+    append(list, &from->specs[index], from->nodes[index]);
+}
+
+void tr_node_list_fini(struct tr_node_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free((char *)(uintptr_t)list->nodes[i].name);
+        free((char *)(uintptr_t)list->nodes[i].zone);
+    }
+    free(list->specs);
+    free(list->nodes);
+    *list = (struct tr_node_list){.count = 0};
+}
+
+/* Levels of a path of names with `separator` between them. */
+static size_t count_levels(const char *path, char separator)
+{
+    size_t levels = 1;
+    for (; *path != '\0'; path++)
+        levels += *path == separator;
+    return levels;
+}
+
+/* Every zone has one name for each level that --levels names. */
+static bool check_levels(const struct tr_cluster_settings *settings,
+                         const struct tr_node_list *list)
+{
+    if (settings->levels == NULL)
+        return true;
+    size_t levels = count_levels(settings->levels, ',');
+    if (strcmp(settings->strategy, "crush") != 0 && strncmp(settings->strategy, "crush@", 6) != 0) {
+        tr_usage_error(settings->command, "--levels is for the strategy crush, not for %s",
+                       settings->strategy);
+        return false;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        size_t depth = list->nodes[i].zone == NULL ? 0 : count_levels(list->nodes[i].zone, '/');
+        if (depth == levels)
+            continue;
+        tr_usage_error(settings->command,
+                       "node '%s': its zone has %zu level%s, --levels names %zu (%s)",
+                       list->nodes[i].name, depth, depth == 1 ? "" : "s", levels, settings->levels);
+        return false;
+    }
+    return true;
+}
+
+/* The number of the level that --spread names: by its name in --levels, or by its number. */
+static bool find_spread(const struct tr_cluster_settings *settings, uint32_t *spread)
+{
+    *spread = 0;
+    if (settings->spread == NULL)
+        return true;
+    size_t size = strlen(settings->spread);
+    uint32_t level = 1;
+    for (const char *at = settings->levels; at != NULL && *at != '\0' && size > 0; level++) {
+        size_t here = strcspn(at, ",");
+        if (here == size && memcmp(at, settings->spread, size) == 0) {
+            *spread = level;
+            return true;
+        }
+        at += here + (at[here] == ',');
+    }
+    if (size == 1 && settings->spread[0] >= '1' && settings->spread[0] <= '8') {
+        *spread = (uint32_t)(settings->spread[0] - '0');
+        return true;
+    }
+    tr_usage_error(settings->command, "--spread %s: no such level; %s%s", settings->spread,
+                   settings->levels == NULL ? "name them with --levels" : "the levels are ",
+                   settings->levels == NULL ? "" : settings->levels);
+    return false;
+}
+
+static void say_strategies(const struct tr_cluster_settings *settings, const char *what)
+{
+    char names[256] = "";
+    size_t size = 0;
+    for (size_t i = 0; tryst_place_strategy_name(i) != NULL; i++) {
+        int more = snprintf(names + size, sizeof names - size, "%s%s", i == 0 ? "" : ", ",
+                            tryst_place_strategy_name(i));
+        size += more < 0 || (size_t)more >= sizeof names - size ? 0 : (size_t)more;
+    }
+    tr_usage_error(settings->command, "--strategy %s: %s; there are %s", settings->strategy, what,
+                   names);
+}
+
+/* The line for a map that could not be built. */
+static void say_fault(const struct tr_cluster_settings *settings, const struct tr_node_list *list,
+                      enum tryst_place_status status, size_t fault)
+{
+    const char *what = tryst_place_status_text(status);
+    if (status == TRYST_PLACE_UNKNOWN_STRATEGY || status == TRYST_PLACE_UNKNOWN_VERSION)
+        say_strategies(settings, what);
+    else if (status == TRYST_PLACE_NO_NODES)
+        tr_usage_error(settings->command, "no nodes: give at least one --node NAME");
+    else if (fault < list->count)
+        tr_usage_error(settings->command, "node '%s': %s (strategy %s)", list->nodes[fault].name,
+                       what, settings->strategy);
+    else
+        tr_usage_error(settings->command, "%s (strategy %s)", what, settings->strategy);
+}
+
+struct tryst_place_map *tr_cluster_map(const struct tr_cluster_settings *settings,
+                                       struct tr_node_list *list)
+{
+    struct tryst_place_config config = {.strategy = settings->strategy,
+                                        .partitions = settings->partitions};
+    if (!check_levels(settings, list) || !find_spread(settings, &config.spread))
+        return NULL;
+    size_t size = tryst_place_map_size(&config, list->nodes, list->count);
+    struct tryst_place_map *map = tr_allocate(size, 1);
+    size_t fault = list->count;
+    enum tryst_place_status status =
+        tryst_place_map_init(map, size, &config, list->nodes, list->count, &fault);
+    if (status == TRYST_PLACE_OK)
+        return map;
+    say_fault(settings, list, status, fault);
+    free(map);
+    return NULL;
+}

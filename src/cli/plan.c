@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tryst plan`: what adding and removing nodes would move. */
+#include "cli/plan.h"
+
+#include "cli/cluster.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KEYS_DEFAULT 100000
+#define KEYS_MAX     1000000000
+
+enum {
+    OPTION_KEYS = TR_CLUSTER_OPTIONS_END,
+    OPTION_ADD,
+    OPTION_REMOVE,
+    OPTION_SVG,
+};
+
+static const struct tr_option option_table[] = {
+    TR_CLUSTER_OPTIONS,
+    {"--keys", true, OPTION_KEYS},
+    {"--add", true, OPTION_ADD},
+    {"--remove", true, OPTION_REMOVE},
+    {"--svg", true, OPTION_SVG},
+    {NULL, false, 0},
+};
+
+struct request {
+    struct tr_cluster_settings settings;
+    struct tr_node_list before;
+    struct tr_node_list after;
+    struct tr_node_list added;
+    const char **removed;
+    size_t removed_count;
+    uint64_t key_count;
+    const char *svg_path;
+};
+
+static bool take_option(struct request *request, const struct tr_options *options)
+{
+    switch (options->id) {
+    case 0:
+        tr_usage_error("plan", "what is '%s'? plan takes options only; --keys N is how many to try",
+                       options->value);
+        return false;
+    case TR_OPTION_NODE:
+    case OPTION_ADD:
+        return true; /* on the second round: a position needs the partitions */
+    case OPTION_KEYS:
+        return tr_option_number(options, "--keys", 1, KEYS_MAX, &request->key_count);
+    case OPTION_REMOVE:
+        request->removed[request->removed_count++] = options->value;
+        return true;
+    case OPTION_SVG:
+        request->svg_path = options->value;
+        return true;
+    default:
+        return tr_cluster_take(&request->settings, options);
+    }
+}
+
+static bool read_request(struct request *request, int argc, char **argv)
+{
+    struct tr_options options = tr_options_start("plan", option_table, argc, argv);
+    enum tr_options_step step;
+    while ((step = tr_options_next(&options)) == TR_OPTIONS_ONE) {
+        if (!take_option(request, &options))
+            return false;
+    }
+    if (step == TR_OPTIONS_BAD || request->settings.wants_help)
+        return step != TR_OPTIONS_BAD;
+    options = tr_options_start("plan", option_table, argc, argv);
+    while (tr_options_next(&options) == TR_OPTIONS_ONE) {
+        struct tr_node_list *list = options.id == TR_OPTION_NODE ? &request->before
+                                    : options.id == OPTION_ADD   ? &request->added
+                                                                 : NULL;
+        if (list != NULL && !tr_node_list_add(list, &request->settings, options.value))
+            return false;
+    }
+    return true;
+}
+
+static bool is_removed(const struct request *request, const char *name)
+{
+    for (size_t i = 0; i < request->removed_count; i++) {
+        if (strcmp(request->removed[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool check_removed(const struct request *request)
+{
+    for (size_t i = 0; i < request->removed_count; i++) {
+        bool is_there = false;
+        for (size_t node = 0; node < request->before.count && !is_there; node++)
+            is_there = strcmp(request->before.nodes[node].name, request->removed[i]) == 0;
+        if (!is_there) {
+            tr_usage_error("plan", "--remove %s: no node of that name", request->removed[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The nodes afterwards: those that stay, then those that are added. One that stays keeps its position, also one that was
+ * chosen for it. */
+static void make_after(struct request *request, const struct tryst_place_map *before)
+{
+    bool has_positions = strncmp(tryst_place_strategy(before), "keyspace@", 9) == 0;
+    for (size_t i = 0; i < request->before.count; i++) {
+        if (is_removed(request, request->before.nodes[i].name))
+            continue;
+        tr_node_list_copy(&request->after, &request->before, i);
+        struct tryst_place_node *node = &request->after.nodes[request->after.count - 1];
+        if (has_positions) {
+            node->has_position = 1;
+            node->position = tryst_place_node_position(before, i);
+        }
+    }
+    for (size_t i = 0; i < request->added.count; i++)
+        tr_node_list_copy(&request->after, &request->added, i);
+}
+
+/* A node that is removed and added again is the same node, changed. */
+static void mark_changed(struct tr_plan *plan, const struct request *request)
+{
+    for (size_t i = 0; i < plan->node_count; i++) {
+        if (plan->nodes[i].change == TR_PLAN_STAYS && is_removed(request, plan->nodes[i].name))
+            plan->nodes[i].change = TR_PLAN_CHANGES;
+    }
+}
+
+static enum tr_exit write_svg(const struct tr_plan *plan, const char *path)
+{
+    FILE *file = fopen(path, "w");
+    if (file != NULL)
+        tr_plan_print_svg(plan, file);
+    bool is_written = file != NULL && !ferror(file);
+    if (file != NULL && fclose(file) != 0)
+        is_written = false;
+    if (is_written)
+        return TR_EXIT_OK;
+    fprintf(stderr, "tryst plan: cannot write %s: %s\n", path, strerror(errno));
+    return TR_EXIT_FAILED;
+}
+
+static enum tr_exit run(struct request *request, const struct tryst_place_map *before,
+                        const struct tryst_place_map *after)
+{
+    struct tr_plan plan;
+    bool progress = isatty(STDERR_FILENO) == 1;
+    tr_plan_measure(&plan, before, after, (size_t)request->settings.replicas, request->key_count,
+                    progress);
+    mark_changed(&plan, request);
+    if (request->settings.as_json)
+        tr_plan_print_json(&plan, stdout);
+    else
+        tr_plan_print_table(&plan, stdout);
+    enum tr_exit status = TR_EXIT_OK;
+    if (request->svg_path != NULL)
+        status = write_svg(&plan, request->svg_path);
+    tr_plan_fini(&plan);
+    return status;
+}
+
+static enum tr_exit plan(struct request *request)
+{
+    enum tr_exit status = TR_EXIT_USAGE;
+    struct tryst_place_map *before = tr_cluster_map(&request->settings, &request->before);
+    if (before != NULL && check_removed(request)) {
+        make_after(request, before);
+        struct tryst_place_map *after = NULL;
+        if (request->after.count == 0)
+            tr_usage_error("plan", "no nodes would be left");
+        else
+            after = tr_cluster_map(&request->settings, &request->after);
+        if (after != NULL)
+            status = run(request, before, after);
+        free(after);
+    }
+    free(before);
+    return status;
+}
+
+enum tr_exit tr_command_plan(int argc, char **argv)
+{
+    struct request request = {.settings = tr_cluster_defaults("plan"), .key_count = KEYS_DEFAULT};
+    request.removed = tr_allocate((size_t)argc, sizeof *request.removed);
+    enum tr_exit status = TR_EXIT_USAGE;
+    if (read_request(&request, argc, argv)) {
+        if (request.settings.wants_help) {
+            tr_help_print(stdout, "plan");
+            status = TR_EXIT_OK;
+        } else {
+            status = plan(&request);
+        }
+    }
+    free(request.removed);
+    tr_node_list_fini(&request.before);
+    tr_node_list_fini(&request.after);
+    tr_node_list_fini(&request.added);
+    return status;
+}
