@@ -1,1 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# bash completion for tryst
 
+_tryst() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
+    local shared="--strategy --replicas --levels --spread --partitions --node --json --help"
+    local words=""
+    if ((COMP_CWORD == 1)); then
+        words="place plan help --help --version"
+    elif [[ $command == help ]]; then
+        words="place plan"
+    elif [[ $before == --strategy ]]; then
+        words="chronos rendezvous carp virtual skeleton crush ring keyspace"
+    elif [[ $before == --svg ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
+    elif [[ $word == -* && $command == place ]]; then
+        words="$shared --ids --positions"
+    elif [[ $word == -* && $command == plan ]]; then
+        words="$shared --add --remove --keys --svg"
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+
+complete -F _tryst tryst

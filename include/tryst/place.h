@@ -2,10 +2,10 @@
 /*
  * tryst_place: which nodes hold a key?
  *
- * A map is built once from a list of nodes and then looked up from any number of threads: lookups are const, take
- * no lock and allocate nothing. The answer is a pure function of (strategy and its version, nodes, key, count): every
- * node and every client computes the same one, alone. docs/placement.md states every rule; the answers of a released
- * version never change.
+ * A map is built once from a list of nodes and then looked up from any number of threads: lookups
+ * are const, take no lock and allocate nothing. The answer is a pure function of (strategy and its
+ * version, nodes, key, count): every node and every client computes the same one, alone.
+ * docs/placement.md states every rule; the answers of a released version never change.
  *
  *     struct tryst_place_node nodes[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
  *     struct tryst_place_config config = {.strategy = "rendezvous"};
@@ -20,11 +20,11 @@
  *     }
  *     free(map);
  *
- * Memory:   the caller's. A map lives in one block that must not move; it keeps copies of the names, and nothing needs
- *           to be released but the block. A lookup of many nodes wants a workspace (tryst_place_workspace_size), one
- *           per thread.
- * Nodes:    answers are indexes into the list the map was built from.
- * Errors:   only building can fail: with a status, and the index of the node at fault.
+ * Memory:   the caller's. A map lives in one block that must not move; it keeps copies of the
+ * names, and nothing needs to be released but the block. A lookup of many nodes wants a workspace
+ * (tryst_place_workspace_size), one per thread. Nodes:    answers are indexes into the list the map
+ * was built from. Errors:   only building can fail: with a status, and the index of the node at
+ * fault.
  */
 #ifndef TRYST_PLACE_H
 #define TRYST_PLACE_H
@@ -46,10 +46,10 @@ extern "C" {
 #define TRYST_PLACE_WEIGHT_MAX ((uint64_t)1 << 48)
 
 #define TRYST_PLACE_NODES_MAX          65535
-#define TRYST_PLACE_NAME_MAX           255           /* bytes of a name, and of a zone path */
-#define TRYST_PLACE_DEPTH_MAX          8             /* levels of zones */
-#define TRYST_PLACE_POINTS_MAX         (1u << 24)    /* virtual locations or ring tokens of a map */
-#define TRYST_PLACE_PARTITIONS_DEFAULT 1024          /* of a keyspace */
+#define TRYST_PLACE_NAME_MAX           255        /* bytes of a name, and of a zone path */
+#define TRYST_PLACE_DEPTH_MAX          8          /* levels of zones */
+#define TRYST_PLACE_POINTS_MAX         (1u << 24) /* virtual locations or ring tokens of a map */
+#define TRYST_PLACE_PARTITIONS_DEFAULT 1024       /* of a keyspace */
 #define TRYST_PLACE_PARTITIONS_MAX     ((uint64_t)1 << 32)
 
 enum tryst_place_status {
@@ -77,7 +77,8 @@ enum tryst_place_status {
     TRYST_PLACE_MEMORY_TOO_SMALL, /* the block is smaller than tryst_place_map_size said */
 };
 
-/* A node of the list. What is zero was not given; giving what the strategy cannot use is an error. */
+/* A node of the list. What is zero was not given; giving what the strategy cannot use is an error.
+ */
 struct tryst_place_node {
     const char *name;      /* unique, NUL-terminated */
     const char *zone;      /* path from the outermost level, "region/rack", or NULL */
@@ -90,7 +91,8 @@ struct tryst_place_node {
 struct tryst_place_hash {
     /* A node's seed; for `chronos` its low 32 bits are the server hash. */
     uint64_t (*node)(void *context, const char *name, size_t name_size);
-    /* The raw score of a key (as tryst_place_key_of_… prepared it) on a node; for `chronos` its low 32 bits. */
+    /* The raw score of a key (as tryst_place_key_of_… prepared it) on a node; for `chronos` its low
+     * 32 bits. */
     uint64_t (*score)(void *context, uint64_t key, uint64_t seed);
     void *context;
 };
@@ -101,9 +103,9 @@ struct tryst_place_hash {
 struct tryst_place_config {
     const char *strategy;                /* "rendezvous", or with its version "rendezvous@1" */
     const struct tryst_place_hash *hash; /* NULL; else it must outlive the map */
-    uint64_t partitions;                 /* `keyspace`: 1 to 2^32, or 0: TRYST_PLACE_PARTITIONS_DEFAULT */
-    uint32_t spread;                     /* `crush`: level of the failure domains from 1, or 0: the outermost */
-    uint32_t flags;                      /* TRYST_PLACE_PORTABLE, or 0 */
+    uint64_t partitions; /* `keyspace`: 1 to 2^32, or 0: TRYST_PLACE_PARTITIONS_DEFAULT */
+    uint32_t spread;     /* `crush`: level of the failure domains from 1, or 0: the outermost */
+    uint32_t flags;      /* TRYST_PLACE_PORTABLE, or 0 */
 };
 
 /* Opaque; lives in the caller's block. */
@@ -120,14 +122,15 @@ struct tryst_place_except {
     size_t count;
 };
 
-/* Bytes that a map of these nodes needs, aligned as malloc aligns. Never 0; what is wrong with the nodes is said by
- * tryst_place_map_init. */
+/* Bytes that a map of these nodes needs, aligned as malloc aligns. Never 0; what is wrong with the
+ * nodes is said by tryst_place_map_init. */
 TRYST_PLACE_API size_t tryst_place_map_size(const struct tryst_place_config *config,
                                             const struct tryst_place_node *nodes,
                                             size_t node_count);
 
-/* Builds a map in `map`, a block of `size` bytes. On failure the block holds nothing, and `*fault` (where not NULL) is the
- * index of the node at fault, or node_count when it is none in particular. */
+/* Builds a map in `map`, a block of `size` bytes. On failure the block holds nothing, and `*fault`
+ * (where not NULL) is the index of the node at fault, or node_count when it is none in particular.
+ */
 TRYST_PLACE_API enum tryst_place_status
 tryst_place_map_init(struct tryst_place_map *map, size_t size,
                      const struct tryst_place_config *config, const struct tryst_place_node *nodes,
@@ -136,23 +139,26 @@ tryst_place_map_init(struct tryst_place_map *map, size_t size,
 /* One line that says what is wrong, without a full stop. */
 TRYST_PLACE_API const char *tryst_place_status_text(enum tryst_place_status status);
 
-/* A 64-bit id is used as it is, a text by its hash; `keyspace` hashes the id's eight little-endian bytes. */
+/* A 64-bit id is used as it is, a text by its hash; `keyspace` hashes the id's eight little-endian
+ * bytes. */
 TRYST_PLACE_API struct tryst_place_key tryst_place_key_of_id(const struct tryst_place_map *map,
                                                              uint64_t id);
 TRYST_PLACE_API struct tryst_place_key tryst_place_key_of_text(const struct tryst_place_map *map,
                                                                const void *text, size_t text_size);
 
-/* A key at a place of its own choice: a partition of `keyspace`, a point of 2^64 of `ring`. TRYST_PLACE_POSITION_UNUSED
- * for a strategy that is no circle, TRYST_PLACE_BAD_POSITION for a partition that is not there. */
+/* A key at a place of its own choice: a partition of `keyspace`, a point of 2^64 of `ring`.
+ * TRYST_PLACE_POSITION_UNUSED for a strategy that is no circle, TRYST_PLACE_BAD_POSITION for a
+ * partition that is not there. */
 TRYST_PLACE_API enum tryst_place_status tryst_place_key_at(const struct tryst_place_map *map,
                                                            uint64_t position,
                                                            struct tryst_place_key *key);
 
-/* Bytes of workspace for a lookup of `want` nodes, the excluded ones counted in; 0: pass NULL. Aligned as malloc aligns. */
+/* Bytes of workspace for a lookup of `want` nodes, the excluded ones counted in; 0: pass NULL.
+ * Aligned as malloc aligns. */
 TRYST_PLACE_API size_t tryst_place_workspace_size(const struct tryst_place_map *map, size_t want);
 
-/* Writes the `want` nodes that hold `key`, in order, and returns how many there are: `want`, or every node of a smaller
- * map. The first k of k + 1 are the answer for k. */
+/* Writes the `want` nodes that hold `key`, in order, and returns how many there are: `want`, or
+ * every node of a smaller map. The first k of k + 1 are the answer for k. */
 TRYST_PLACE_API size_t tryst_place_lookup(const struct tryst_place_map *map,
                                           struct tryst_place_key key, size_t want, uint32_t *nodes,
                                           void *workspace);
@@ -164,8 +170,8 @@ TRYST_PLACE_API size_t tryst_place_lookup_except(const struct tryst_place_map *m
                                                  const struct tryst_place_except *except,
                                                  void *workspace);
 
-/* The same for many keys: row i of `nodes` answers keys[i]. Returns the length of every row: `want`, or the number of
- * nodes if smaller. */
+/* The same for many keys: row i of `nodes` answers keys[i]. Returns the length of every row:
+ * `want`, or the number of nodes if smaller. */
 TRYST_PLACE_API size_t tryst_place_lookup_many(const struct tryst_place_map *map,
                                                const struct tryst_place_key *keys, size_t key_count,
                                                size_t want, uint32_t *nodes, void *workspace);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decimal text (`12`, `0.25`, `.5`, `3.`) taken exactly, at any length: digits are never rounded on the way
- * in, so that 0.1 of ten partitions is partition 1.
+ * Decimal text (`12`, `0.25`, `.5`, `3.`) taken exactly, at any length: digits are never rounded on
+ * the way in, so that 0.1 of ten partitions is partition 1.
  */
 #ifndef TR_BASE_DECIMAL_H
 #define TR_BASE_DECIMAL_H
@@ -19,7 +19,8 @@ struct tr_decimal {
     size_t fraction_size;
 };
 
-/* Reads digits with at most one point and at least one digit; nothing else. The text must outlive `out`. */
+/* Reads digits with at most one point and at least one digit; nothing else. The text must outlive
+ * `out`. */
 bool tr_decimal_parse(const char *text, size_t size, struct tr_decimal *out);
 
 /* The digits before the point, or UINT64_MAX if they exceed it. */

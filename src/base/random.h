@@ -5,6 +5,7 @@
 #ifndef TR_BASE_RANDOM_H
 #define TR_BASE_RANDOM_H
 
+#include "base/assert.h"
 #include "base/hash.h"
 
 struct tr_random {
@@ -20,6 +21,7 @@ static inline uint64_t tr_random_next(struct tr_random *random)
 /* A number below `bound`, which is at least 1. The bias of the modulo is under bound / 2^64. */
 static inline uint64_t tr_random_below(struct tr_random *random, uint64_t bound)
 {
+    TR_ASSERT(bound > 0);
     return tr_random_next(random) % bound;
 }
 

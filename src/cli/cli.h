@@ -2,8 +2,8 @@
 /*
  * The `tryst` command: what its subcommands share.
  *
- * Exit status: 0 done; 1 it could not be done (output that cannot be written, memory); 2 it was asked wrongly, told in one
- * line on standard error.
+ * Exit status: 0 done; 1 it could not be done (output that cannot be written, memory); 2 it was
+ * asked wrongly, told in one line on standard error.
  */
 #ifndef TR_CLI_CLI_H
 #define TR_CLI_CLI_H

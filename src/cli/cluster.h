@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cluster as the command line tells it: a strategy, its settings, a list of nodes; and the map made of them.
+ * A cluster as the command line tells it: a strategy, its settings, a list of nodes; and the map
+ * made of them.
  */
 #ifndef TR_CLI_CLUSTER_H
 #define TR_CLI_CLUSTER_H
@@ -56,7 +57,8 @@ struct tr_node_list {
     size_t cap;
 };
 
-/* Adds a node from its text, for a given number of partitions; false if it was wrong, and said so. */
+/* Adds a node from its text, for a given number of partitions; false if it was wrong, and said so.
+ */
 bool tr_node_list_add(struct tr_node_list *list, const struct tr_cluster_settings *settings,
                       const char *text);
 /* Adds a copy of another list's node. */

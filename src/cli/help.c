@@ -19,11 +19,13 @@ static const char general[] =
     "      tryst plan --node a --node b --node c --add d --svg plan.svg\n";
 
 #define CLUSTER_HELP                                                                               \
-    "  --strategy S      chronos, rendezvous (the default), carp, virtual, skeleton, crush, ring\n" \
+    "  --strategy S      chronos, rendezvous (the default), carp, virtual, skeleton, crush, "      \
+    "ring\n"                                                                                       \
     "                    or keyspace; with a version, rendezvous@1\n"                              \
     "  --replicas K      nodes per key (2)\n"                                                      \
     "  --levels A,B      crush: names of the zones' levels, outermost first\n"                     \
-    "  --spread LEVEL    crush: no two replicas in one zone of this level while there are enough\n" \
+    "  --spread LEVEL    crush: no two replicas in one zone of this level while there are "        \
+    "enough\n"                                                                                     \
     "                    (the outermost; a name from --levels, or its number from 1)\n"            \
     "  --partitions P    keyspace: partitions of the circle, 1 to 4294967296 (1024)\n"             \
     "  --node NODE       a node; again for each one. NODE is NAME[,weight=W][,zone=A/B][,at=P]:\n" \
@@ -56,7 +58,7 @@ static const char plan[] =
 
 bool tr_help_print(FILE *out, const char *command)
 {
-    const char *text = command == NULL                ? general
+    const char *text = command == NULL                 ? general
                        : strcmp(command, "place") == 0 ? place
                        : strcmp(command, "plan") == 0  ? plan
                                                        : NULL;

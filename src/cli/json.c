@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
 
-/* The bytes of the UTF-8 sequence at `text`, or 0 if there is none: overlong forms, surrogates and what lies beyond U+10FFFF
- * are not UTF-8. */
+/* The bytes of the UTF-8 sequence at `text`, or 0 if there is none: overlong forms, surrogates and
+ * what lies beyond U+10FFFF are not UTF-8. */
 static size_t utf8_size(const unsigned char *text, size_t left)
 {
     if (text[0] < 0x80)

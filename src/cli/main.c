@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tryst`: finds the subcommand, and sees that what it printed arrived. */
+#include "base/assert.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -32,8 +33,9 @@ enum tr_exit tr_usage_error(const char *command, const char *format, ...)
 
 void *tr_reallocate(void *memory, size_t count, size_t size)
 {
-    void *larger = size != 0 && count > SIZE_MAX / size ? NULL : realloc(memory, count * size);
-    if (larger == NULL && count * size > 0) {
+    TR_ASSERT(count > 0 && size > 0);
+    void *larger = count > SIZE_MAX / size ? NULL : realloc(memory, count * size);
+    if (larger == NULL) {
         fputs("tryst: out of memory\n", stderr);
         exit(TR_EXIT_FAILED);
     }

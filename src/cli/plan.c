@@ -20,12 +20,9 @@ enum {
 };
 
 static const struct tr_option option_table[] = {
-    TR_CLUSTER_OPTIONS,
-    {"--keys", true, OPTION_KEYS},
-    {"--add", true, OPTION_ADD},
-    {"--remove", true, OPTION_REMOVE},
-    {"--svg", true, OPTION_SVG},
-    {NULL, false, 0},
+    TR_CLUSTER_OPTIONS,          {"--keys", true, OPTION_KEYS},
+    {"--add", true, OPTION_ADD}, {"--remove", true, OPTION_REMOVE},
+    {"--svg", true, OPTION_SVG}, {NULL, false, 0},
 };
 
 struct request {
@@ -106,8 +103,8 @@ static bool check_removed(const struct request *request)
     return true;
 }
 
-/* The nodes afterwards: those that stay, then those that are added. One that stays keeps its position, also one that was
- * chosen for it. */
+/* The nodes afterwards: those that stay, then those that are added. One that stays keeps its
+ * position, also one that was chosen for it. */
 static void make_after(struct request *request, const struct tryst_place_map *before)
 {
     bool has_positions = strncmp(tryst_place_strategy(before), "keyspace@", 9) == 0;

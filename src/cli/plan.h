@@ -9,7 +9,8 @@
 
 #include <tryst/place.h>
 
-#define TR_PLAN_NOWHERE UINT32_MAX /* the source of a copy that is new, the end of one that goes */
+/* The source of a copy that is new, the end of one that goes. */
+#define TR_PLAN_NOWHERE UINT32_MAX
 
 enum tr_plan_change {
     TR_PLAN_STAYS,

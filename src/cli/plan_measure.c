@@ -99,7 +99,8 @@ static bool holds(const struct side *side, uint32_t node)
     return false;
 }
 
-/* The next node of `side` from `*at` on that `other` does not hold; TR_PLAN_NOWHERE behind the last. */
+/* The next node of `side` from `*at` on that `other` does not hold; TR_PLAN_NOWHERE behind the
+ * last. */
 static uint32_t next_not_in(const struct side *side, const struct side *other, size_t *at)
 {
     while (*at < side->count && holds(other, side->found[*at]))
@@ -207,7 +208,8 @@ static void collect_flows(struct tr_plan *plan, struct flow_table *table)
     free(table->is_taken);
 }
 
-/* Whatever goes up somewhere must have come from elsewhere: no way from these shares to those moves less. */
+/* Whatever goes up somewhere must have come from elsewhere: no way from these shares to those moves
+ * less. */
 static void sum_up(struct tr_plan *plan)
 {
     for (size_t i = 0; i < plan->node_count; i++) {

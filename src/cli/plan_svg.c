@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan as a picture: for primaries and for copies, the shares before on the left, those after on the right, and ribbons from
- * one to the other. What stays is grey; what moves has the colour of where it goes. Beyond SLOTS_MAX nodes, those that
- * change least are drawn as one.
+ * A plan as a picture: for primaries and for copies, the shares before on the left, those after on
+ * the right, and ribbons from one to the other. What stays is grey; what moves has the colour of
+ * where it goes. Beyond SLOTS_MAX nodes, those that change least are drawn as one.
  */
 #include "cli/plan.h"
 
@@ -189,8 +189,9 @@ static void print_bar(FILE *out, const struct panel *panel, struct slot *slot, d
     bool is_there = slot->change != (is_after ? TR_PLAN_LEAVES : TR_PLAN_JOINS);
     if (!is_there)
         return;
-    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" rx=\"2\" fill=\"%s\"/>\n",
-            x, y, BAR_WIDTH, height < 1 ? 1 : height, bar_colour(slot->change));
+    fprintf(out,
+            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" rx=\"2\" fill=\"%s\"/>\n", x,
+            y, BAR_WIDTH, height < 1 ? 1 : height, bar_colour(slot->change));
     print_label(out, slot, is_after ? x + BAR_WIDTH + 8 : x - 8, y + height / 2,
                 is_after ? "start" : "end", tr_plan_percent(amount, panel->total));
 }
@@ -234,8 +235,7 @@ static void print_ribbon(FILE *out, const struct panel *panel, size_t from, size
         print_name(out, panel->slots[to].name);
         fputc(' ', out);
     }
-    fprintf(out, "%.2f%%</title></path>\n",
-            tr_plan_percent(panel->amount[from][to], panel->total));
+    fprintf(out, "%.2f%%</title></path>\n", tr_plan_percent(panel->amount[from][to], panel->total));
 }
 
 /* What stays is drawn first, so that what moves lies on top. */
@@ -245,8 +245,8 @@ static void print_ribbons(FILE *out, struct panel *panel, double x)
     for (size_t from = 0; from < panel->count; from++) {
         for (size_t to = 0; to < panel->count; to++) {
             double height = scaled(panel, panel->amount[from][to]);
-            ribbons[from][to] = (struct ribbon){panel->slots[from].before_y,
-                                                panel->slots[to].after_y, height};
+            ribbons[from][to] =
+                (struct ribbon){panel->slots[from].before_y, panel->slots[to].after_y, height};
             panel->slots[from].before_y += height;
             panel->slots[to].after_y += height;
         }

@@ -5,9 +5,10 @@
  *     X_1 = (K P_1) ^ (1/K)
  *     X_k = ((K-k+1) (P_k - P_(k-1)) / (X_1 ... X_(k-1)) + X_(k-1) ^ (K-k+1)) ^ (1/(K-k+1))
  *
- * Numbers are 64 bits of mantissa and an exponent, and each operation cuts off what does not fit: so little is lost that
- * thousands of nodes come out to 32.32, and there is exactly one way to be right. A root is the largest 32.32 number whose
- * power does not exceed the value, found by bisection: the power of a cut-off product never decreases in its base.
+ * Numbers are 64 bits of mantissa and an exponent, and each operation cuts off what does not fit:
+ * so little is lost that thousands of nodes come out to 32.32, and there is exactly one way to be
+ * right. A root is the largest 32.32 number whose power does not exceed the value, found by
+ * bisection: the power of a cut-off product never decreases in its base.
  */
 #include "place/carp_factors.h"
 

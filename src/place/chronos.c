@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `chronos`: the original's rendezvous hashing. The lowest hash is the primary, the backups are the highest, the second
- * highest and so on.
+ * `chronos`: the original's rendezvous hashing. The lowest hash is the primary, the backups are the
+ * highest, the second highest and so on.
  *
- * Equal hashes are told apart by incrementing the later node's until it is free, which may push it past a hash that was
- * larger. So no shortcut through a partial order is right: the hashes of all nodes are settled first, in list order.
+ * Equal hashes are told apart by incrementing the later node's until it is free, which may push it
+ * past a hash that was larger. So no shortcut through a partial order is right: the hashes of all
+ * nodes are settled first, in list order.
  */
 #include "base/assert.h"
 #include "base/hash.h"
@@ -24,7 +25,7 @@ struct hash_set {
 
 static size_t set_slots(size_t count)
 {
-    size_t slots = 2 * FEW_NODES;
+    size_t slots = 2 * (size_t)FEW_NODES;
     while (slots < 2 * count)
         slots *= 2;
     return slots;
@@ -33,7 +34,7 @@ static size_t set_slots(size_t count)
 /* Adds `hash`; false if it is there already. */
 static bool set_add(struct hash_set *set, uint32_t hash)
 {
-    size_t slot = (hash * 0x9e3779b1u) & set->mask;
+    size_t slot = (size_t)(hash * 0x9e3779b1u) & set->mask;
     for (; set->is_taken[slot]; slot = (slot + 1) & set->mask) {
         if (set->slots[slot] == hash)
             return false;
@@ -155,8 +156,9 @@ static void take_highest_few(const uint32_t *hashes, size_t count, uint32_t prim
     }
 }
 
-/* Puts a few nodes in falling order of their hashes: each one's place is the number of higher ones, counted with no branch
- * to guess. False if two are equal, which the count sees by the way. Inlined with a constant count, it unrolls. */
+/* Puts a few nodes in falling order of their hashes: each one's place is the number of higher ones,
+ * counted with no branch to guess. False if two are equal, which the count sees by the way. Inlined
+ * with a constant count, it unrolls. */
 static inline bool sort_few(const uint32_t *hashes, size_t count, uint32_t *falling)
 {
     uint32_t higher[FEW_NODES] = {0};
@@ -176,7 +178,7 @@ static inline bool sort_few(const uint32_t *hashes, size_t count, uint32_t *fall
 
 static void rank_few(uint32_t *hashes, size_t count, size_t want, uint32_t *numbers)
 {
-    uint32_t falling[FEW_NODES];
+    uint32_t falling[FEW_NODES] = {0};
     bool is_sorted = count == 3 ? sort_few(hashes, 3, falling) : sort_few(hashes, count, falling);
     if (!is_sorted) {
         settle_few(hashes, count);
@@ -209,7 +211,9 @@ static void choose(const uint32_t *hashes, size_t count, size_t want, uint32_t *
 static size_t scratch_size(const struct tryst_place_map *map, size_t want)
 {
     (void)want;
-    return map->count <= FEW_NODES ? 0 : 2 * map->count * sizeof(uint32_t) + set_size(map->count);
+    return map->count <= FEW_NODES
+               ? 0
+               : 2 * (size_t)map->count * sizeof(uint32_t) + set_size(map->count);
 }
 
 static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, uint32_t *numbers,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `crush`: a tree of zones, a weighted rendezvous (straw2) at each level, replicas in distinct failure domains.
+ * `crush`: a tree of zones, a weighted rendezvous (straw2) at each level, replicas in distinct
+ * failure domains.
  *
- * The domains are the zones of the spread level, all of them children of the root: levels above it only name them. At
- * each vertex the children are ranked once, and places are dealt out one to each child in rank order, then a second
- * to each that has room, and so on; each child deals its places in the same way. So the first places of a key go to
- * distinct domains, later ones as evenly as the domains' sizes allow, and an answer for k is a prefix of that for k + 1.
+ * The domains are the zones of the spread level, all of them children of the root: levels above it
+ * only name them. At each vertex the children are ranked once, and places are dealt out one to each
+ * child in rank order, then a second to each that has room, and so on; each child deals its places
+ * in the same way. So the first places of a key go to distinct domains, later ones as evenly as the
+ * domains' sizes allow, and an answer for k is a prefix of that for k + 1.
  */
 #include "base/assert.h"
 #include "base/hash.h"
@@ -25,7 +27,8 @@ static size_t prefix_size(const char *zone, size_t levels)
     return size;
 }
 
-/* Not the hash of the path itself: a zone and a node in it may bear one name, and must not win together. */
+/* Not the hash of the path itself: a zone and a node in it may bear one name, and must not win
+ * together. */
 static uint64_t zone_seed(const char *zone, size_t levels)
 {
     return tr_hash_mix(tr_hash_xxh3(zone, prefix_size(zone, levels)) + levels);
@@ -82,7 +85,8 @@ struct builder {
     size_t depth; /* levels of the zones */
 };
 
-/* The end of the child of `vertex` that starts at order[first]: a zone, or below the zones a single node. */
+/* The end of the child of `vertex` that starts at order[first]: a zone, or below the zones a single
+ * node. */
 static uint32_t child_end(const struct builder *builder, struct pending vertex, uint32_t first)
 {
     const uint32_t *order = builder->tree->order;
@@ -111,9 +115,9 @@ static void add_zone(struct builder *builder, uint32_t first, uint32_t end, uint
 static void add_node(struct builder *builder, uint32_t node)
 {
     const struct tryst_place_map *map = builder->sorting.map;
-    tr_tree_add(builder->tree,
-                (struct tr_tree_child){
-                    .seed = map->seed[node], .weight = map->weight[node], .child = node});
+    tr_tree_add(builder->tree, (struct tr_tree_child){.seed = map->seed[node],
+                                                      .weight = map->weight[node],
+                                                      .child = node});
 }
 
 static void make_vertex(struct builder *builder, struct pending vertex)
@@ -141,8 +145,7 @@ static enum tryst_place_status build(struct tryst_place_map *map, struct tr_buil
     tree->depth = (uint32_t)(build->depth < spread ? 1 : build->depth - spread + 2);
     size_t vertex_max = 1 + (size_t)map->count * (tree->depth - 1);
     tr_tree_take(tree, arena, map->count, (size_t)map->count * tree->depth, vertex_max);
-    struct builder builder = {
-        .sorting = {map, build->nodes}, .tree = tree, .depth = build->depth};
+    struct builder builder = {.sorting = {map, build->nodes}, .tree = tree, .depth = build->depth};
     builder.pending = tr_arena_take(arena, vertex_max, sizeof *builder.pending);
     if (arena->base == NULL)
         return TRYST_PLACE_OK;
@@ -163,7 +166,8 @@ struct share {
     uint32_t count;
 };
 
-/* The places of the answer, level by level. Each level's shares cut the same places up differently. */
+/* The places of the answer, level by level. Each level's shares cut the same places up differently.
+ */
 struct deal {
     struct share *shares[2]; /* of this level and the next */
     uint32_t *places[2];
@@ -194,7 +198,8 @@ static struct deal deal_make(const struct tryst_place_map *map, size_t want, voi
     return deal;
 }
 
-/* How many of `count` places each ranked child gets: one each in turn, as long as it has nodes left. */
+/* How many of `count` places each ranked child gets: one each in turn, as long as it has nodes
+ * left. */
 static void count_quotas(const struct deal *deal, const struct tr_tree *tree,
                          const struct tr_vertex *vertex, size_t ranked, size_t count)
 {
@@ -209,14 +214,15 @@ static void count_quotas(const struct deal *deal, const struct tr_tree *tree,
     }
 }
 
-/* Opens a share of the next level for each ranked child. Afterwards `quota` is where its next place goes. */
+/* Opens a share of the next level for each ranked child. Afterwards `quota` is where its next place
+ * goes. */
 static void open_shares(struct deal *deal, const struct tr_vertex *vertex, size_t ranked,
                         uint32_t first)
 {
     for (size_t i = 0; i < ranked; i++) {
         uint32_t quota = deal->quota[i];
-        deal->shares[1][deal->share_count[1]++] = (struct share){
-            vertex->child[deal->ranked[i]] & ~TR_CHILD_VERTEX, first, quota};
+        deal->shares[1][deal->share_count[1]++] =
+            (struct share){vertex->child[deal->ranked[i]] & ~TR_CHILD_VERTEX, first, quota};
         deal->quota[i] = first;
         first += quota;
     }
@@ -265,7 +271,8 @@ static size_t scratch_size(const struct tryst_place_map *map, size_t want)
 static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, uint32_t *numbers,
                  void *scratch)
 {
-    _Alignas(16) unsigned char few[TR_FIELD_FEW * (2 * sizeof(struct share) + 4 * sizeof(uint32_t))];
+    _Alignas(
+        16) unsigned char few[TR_FIELD_FEW * (2 * sizeof(struct share) + 4 * sizeof(uint32_t))];
     struct deal deal = deal_make(map, want, want <= TR_FIELD_FEW ? few : scratch);
     for (uint32_t i = 0; i < want; i++)
         deal.places[0][i] = i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields: how they are made, and the ways to rank them that look at every candidate in full: few winners on a short
- * list, many from a heap.
+ * Fields: how they are made, and the ways to rank them that look at every candidate in full: few
+ * winners on a short list, many from a heap.
  */
 #include "place/field.h"
 
@@ -77,7 +77,8 @@ void tr_field_rank(const struct tr_field *field, const struct tr_scorer *scorer,
     }
 }
 
-/* The winner among the candidates whose bits are set: most often there is one, and the estimates alone have told. */
+/* The winner among the candidates whose bits are set: most often there is one, and the estimates
+ * alone have told. */
 static uint32_t first_of(const struct tr_field *field, uint64_t key, uint32_t possible)
 {
     uint32_t winner = (uint32_t)__builtin_ctz(possible);
@@ -110,7 +111,8 @@ uint32_t tr_field_first(const struct tr_field *field, const struct tr_scorer *sc
     return winner;
 }
 
-/* Each place takes the smaller and hands the larger on: no branch to guess. Inlined with a constant `want`. */
+/* Each place takes the smaller and hands the larger on: no branch to guess. Inlined with a constant
+ * `want`. */
 static inline uint32_t smallest_of(const uint32_t *estimates, size_t count, size_t want)
 {
     uint32_t smallest[TR_FIELD_FEW];
@@ -152,6 +154,7 @@ void tr_candidates_set(const struct tr_candidates *candidates, size_t index, uin
 
 struct tr_field tr_field_make(const struct tr_candidates *candidates, size_t first, uint32_t count)
 {
+    TR_ASSERT(count >= 1);
     const uint64_t *weight = candidates->weight + first;
     uint64_t lightest = UINT64_MAX;
     uint64_t heaviest = 0;
@@ -164,6 +167,7 @@ struct tr_field tr_field_make(const struct tr_candidates *candidates, size_t fir
         tr_u128 inverse = ((tr_u128)lightest << 32) / weight[i];
         candidates->inverse[first + i] = inverse > UINT32_MAX ? UINT32_MAX : (uint32_t)inverse;
     }
+    TR_ASSERT(heaviest > 0);
     bool are_equal = lightest == heaviest;
     return (struct tr_field){
         .lanes = {.low = candidates->low + first,

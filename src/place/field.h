@@ -2,8 +2,8 @@
 /*
  * A field of candidates, and who wins it: highest random weight.
  *
- * Every strategy that hashes a key against candidates (nodes, zones, clusters) asks a field for its first few in
- * order. Candidates are numbered from 0 in the order that settles ties.
+ * Every strategy that hashes a key against candidates (nodes, zones, clusters) asks a field for its
+ * first few in order. Candidates are numbered from 0 in the order that settles ties.
  *
  * Owns:   nothing; the arrays belong to the map.
  * Order:  by the field's method, then the larger raw score, then the lower number.
@@ -31,7 +31,7 @@ struct tr_scorer {
 };
 
 struct tr_field {
-    struct tr_lanes lanes; /* with inverses if the method is TR_METHOD_LOGARITHMIC */
+    struct tr_lanes lanes;  /* with inverses if the method is TR_METHOD_LOGARITHMIC */
     const uint64_t *weight; /* weights, or factors; unused by TR_METHOD_PLAIN */
     uint32_t count;
     uint32_t inverse_least;
@@ -50,7 +50,8 @@ struct tr_candidates {
 void tr_candidates_set(const struct tr_candidates *candidates, size_t index, uint64_t seed,
                        uint64_t weight);
 
-/* Makes a field of `count` candidates from `first` on: logarithmic, or plain if their weights are equal. */
+/* Makes a field of `count` candidates from `first` on: logarithmic, or plain if their weights are
+ * equal. */
 struct tr_field tr_field_make(const struct tr_candidates *candidates, size_t first, uint32_t count);
 
 /* Bytes of scratch to rank `want` of `count` candidates. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weighted highest random weight by the logarithmic method: weight / -log(u) decides, u = score / 2^64.
+ * Weighted highest random weight by the logarithmic method: weight / -log(u) decides, u = score /
+ * 2^64.
  *
- * A logarithm and an exact comparison are spent only on candidates whose estimate does not settle the matter. With
- * x = 1 - u and cost = -log2(u):
+ * A logarithm and an exact comparison are spent only on candidates whose estimate does not settle
+ * the matter. With x = 1 - u and cost = -log2(u):
  *
  *     x / ln 2 <= cost <= x / ln 2 (1 + x / (2 (1 - x)))
  *
- * and an estimate is x / weight in other units, so a candidate is at least as bad as its estimate says, and at most so much
- * worse (tr_score_bar). Every rounding is to the safe side: estimates save time, they decide nothing that the exact order
- * would not.
+ * and an estimate is x / weight in other units, so a candidate is at least as bad as its estimate
+ * says, and at most so much worse (tr_score_bar). Every rounding is to the safe side: estimates
+ * save time, they decide nothing that the exact order would not.
  */
 #include "base/assert.h"
 #include "place/entry.h"
@@ -53,8 +54,8 @@ static void offer_mask(struct race *race, size_t first, uint32_t mask)
         offer(race, first + (size_t)__builtin_ctz(mask));
 }
 
-/* Looks into a block: while places are free, as many of the most promising as there are places; then all that could still
- * beat them. */
+/* Looks into a block: while places are free, as many of the most promising as there are places;
+ * then all that could still beat them. */
 static void open_block(struct race *race, struct tr_block block)
 {
     uint32_t estimates[TR_SCORE_BLOCK];
@@ -109,13 +110,14 @@ static void scan(struct race *race)
     }
 }
 
-/* Who beats whom, counted: no branch to guess. Inlined with a constant count, it unrolls to straight code. */
+/* Who beats whom, counted: no branch to guess. Inlined with a constant count, it unrolls to
+ * straight code. */
 static inline void rank_by_counting(const struct tr_field *field, uint64_t key, size_t count,
                                     size_t want, uint32_t *winners)
 {
     struct tr_entry entries[HANDFUL];
     uint32_t beaten_by[HANDFUL] = {0};
-    uint32_t order[HANDFUL];
+    uint32_t order[HANDFUL] = {0};
     for (size_t i = 0; i < count; i++) {
         entries[i] = tr_entry_make(field, METHOD, tr_score(&field->lanes, key, i), i);
         for (size_t earlier = 0; earlier < i; earlier++) {

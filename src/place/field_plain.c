@@ -2,9 +2,10 @@
 /*
  * Plain highest random weight: the largest raw scores win.
  *
- * A handful of candidates are ranked by counting who beats whom, some more by picking the best again and again; neither has a
- * branch that depends on the scores, which no predictor could guess. Many are scanned in blocks, and only a block whose
- * smallest estimate is within the bar is looked into.
+ * A handful of candidates are ranked by counting who beats whom, some more by picking the best
+ * again and again; neither has a branch that depends on the scores, which no predictor could guess.
+ * Many are scanned in blocks, and only a block whose smallest estimate is within the bar is looked
+ * into.
  */
 #include "base/assert.h"
 #include "place/field.h"
@@ -19,7 +20,7 @@ static inline void rank_by_counting(const struct tr_field *field, uint64_t key, 
 {
     uint64_t raw[HANDFUL];
     uint32_t beaten_by[HANDFUL] = {0};
-    uint32_t order[HANDFUL];
+    uint32_t order[HANDFUL] = {0};
     for (size_t i = 0; i < count; i++) {
         raw[i] = tr_score(&field->lanes, key, i);
         for (size_t earlier = 0; earlier < i; earlier++) {
@@ -63,8 +64,10 @@ static void rank_some(const struct tr_field *field, uint64_t key, size_t want, u
         uint64_t best = 0;
         uint32_t best_index = UINT32_MAX;
         for (uint32_t i = 0; i < field->count; i++) {
-            bool is_after = raw[i] < last || (raw[i] == last && place > 0 && i > winners[place - 1]);
-            bool is_better = (is_after || place == 0) && (raw[i] > best || best_index == UINT32_MAX);
+            bool is_after =
+                raw[i] < last || (raw[i] == last && place > 0 && i > winners[place - 1]);
+            bool is_better =
+                (is_after || place == 0) && (raw[i] > best || best_index == UINT32_MAX);
             best = is_better ? raw[i] : best;
             best_index = is_better ? i : best_index;
         }
@@ -73,7 +76,8 @@ static void rank_some(const struct tr_field *field, uint64_t key, size_t want, u
     }
 }
 
-/* The best so far, in order. Candidates come in the order of their numbers, so an equal score is a loss. */
+/* The best so far, in order. Candidates come in the order of their numbers, so an equal score is a
+ * loss. */
 struct podium {
     uint64_t raw[TR_FIELD_FEW];
     uint32_t index[TR_FIELD_FEW];
@@ -159,6 +163,7 @@ void tr_field_rank_plain(const struct tr_field *field, enum tr_kernel kernel, ui
     } else if (field->count < SOME) {
         rank_some(field, key, want, winners);
     } else {
+        TR_ASSERT(want >= 1);
         struct podium podium;
         podium.count = 0;
         podium.want = want;

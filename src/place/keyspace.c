@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `keyspace`: a ring of fixed partitions. Every node has one of its own; a key belongs to the first node at or after its
- * partition, and to the ones after it.
+ * `keyspace`: a ring of fixed partitions. Every node has one of its own; a key belongs to the first
+ * node at or after its partition, and to the ones after it.
  */
 #include "base/assert.h"
 #include "base/hash.h"
@@ -11,7 +11,8 @@
 
 #define BUCKETS 256 /* equal arcs whose first node is noted, so that a lookup need not search */
 
-/* The index of the first position at or after `partition`, among those from `low` to `high`; or `high`. */
+/* The index of the first position at or after `partition`, among those from `low` to `high`; or
+ * `high`. */
 static uint32_t first_from(const uint32_t *position, uint32_t low, uint32_t high,
                            uint64_t partition)
 {
@@ -25,7 +26,8 @@ static uint32_t first_from(const uint32_t *position, uint32_t low, uint32_t high
     return low;
 }
 
-/* The middle of the widest gap; ties to the one that starts lowest. False if it has no free partition. */
+/* The middle of the widest gap; ties to the one that starts lowest. False if it has no free
+ * partition. */
 static bool middle_of_widest_gap(const struct tr_keyspace *ring, uint32_t placed, uint32_t *middle)
 {
     if (placed == 0) {
@@ -35,8 +37,8 @@ static bool middle_of_widest_gap(const struct tr_keyspace *ring, uint32_t placed
     uint64_t widest = 0;
     uint64_t start = 0;
     for (uint32_t i = 0; i < placed; i++) {
-        uint64_t next = i + 1 < placed ? ring->position[i + 1]
-                                       : ring->position[0] + ring->partitions;
+        uint64_t next =
+            i + 1 < placed ? ring->position[i + 1] : ring->position[0] + ring->partitions;
         if (next - ring->position[i] > widest) {
             widest = next - ring->position[i];
             start = ring->position[i];
@@ -49,8 +51,7 @@ static bool middle_of_widest_gap(const struct tr_keyspace *ring, uint32_t placed
 static void insert(struct tr_keyspace *ring, uint32_t placed, uint32_t at, uint32_t position,
                    uint32_t node)
 {
-    memmove(ring->position + at + 1, ring->position + at,
-            (placed - at) * sizeof *ring->position);
+    memmove(ring->position + at + 1, ring->position + at, (placed - at) * sizeof *ring->position);
     memmove(ring->owner + at + 1, ring->owner + at, (placed - at) * sizeof *ring->owner);
     ring->position[at] = position;
     ring->owner[at] = node;
@@ -81,8 +82,8 @@ static enum tryst_place_status build(struct tryst_place_map *map, struct tr_buil
                                      struct tr_arena *arena)
 {
     struct tr_keyspace *ring = &map->keyspace;
-    ring->partitions = build->config->partitions == 0 ? TRYST_PLACE_PARTITIONS_DEFAULT
-                                                      : build->config->partitions;
+    ring->partitions =
+        build->config->partitions == 0 ? TRYST_PLACE_PARTITIONS_DEFAULT : build->config->partitions;
     ring->position = tr_arena_take(arena, map->count, sizeof(uint32_t));
     ring->owner = tr_arena_take(arena, map->count, sizeof(uint32_t));
     ring->of_node = tr_arena_take(arena, map->count, sizeof(uint32_t));

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of a raw score: -log2(score / 2^64) in units of 2^-46, in integers, the same on every machine.
+ * The cost of a raw score: -log2(score / 2^64) in units of 2^-46, in integers, the same on every
+ * machine.
  *
- * Never increasing in the score, and within 2e-9 of the true value: between the 257 points of a table the curve is the
- * chord plus a parabola that meets it at both ends, whose slope the table keeps positive (the unit tests prove it for
- * every interval). A library logarithm was refused: its last bits differ between machines.
+ * Never increasing in the score, and within 2e-9 of the true value: between the 257 points of a
+ * table the curve is the chord plus a parabola that meets it at both ends, whose slope the table
+ * keeps positive (the unit tests prove it for every interval). A library logarithm was refused: its
+ * last bits differ between machines.
  */
 #ifndef TR_PLACE_LOGARITHM_H
 #define TR_PLACE_LOGARITHM_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking up: keys in, list indexes out. A strategy only ranks; taking nodes out of its order is done here, the same
- * way for all: rank as many more as are excluded, and skip those.
+ * Looking up: keys in, list indexes out. A strategy only ranks; taking nodes out of its order is
+ * done here, the same way for all: rank as many more as are excluded, and skip those.
  */
 #include "base/assert.h"
 #include "place/map.h"
@@ -45,7 +45,8 @@ static size_t scratch_size(const struct tryst_place_map *map, size_t want)
     return map->strategy->scratch_size == NULL ? 0 : map->strategy->scratch_size(map, want);
 }
 
-/* Behind a strategy's own scratch: the longer order of a lookup with exclusions, and a bit per node. */
+/* Behind a strategy's own scratch: the longer order of a lookup with exclusions, and a bit per
+ * node. */
 static size_t except_size(const struct tryst_place_map *map, size_t want)
 {
     return want <= TR_FIELD_FEW ? 0 : round_up(want * sizeof(uint32_t)) + (map->count + 7) / 8;

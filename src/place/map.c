@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Building a map: which strategy, are the nodes sound, in which order, and then the strategy's own part. The same code
- * runs twice, first without memory to count the bytes, then to fill them.
+ * Building a map: which strategy, are the nodes sound, in which order, and then the strategy's own
+ * part. The same code runs twice, first without memory to count the bytes, then to fill them.
  */
 #include "place/map.h"
 

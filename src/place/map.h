@@ -2,9 +2,9 @@
 /*
  * The map behind tryst/place.h, and what a strategy is.
  *
- * Inside, nodes are numbered by the bytes of their names (`chronos` keeps the list's order), so that no answer depends on
- * the order of the list; `listed` leads back to the caller's indexes. All arrays lie in the caller's block, behind the
- * struct.
+ * Inside, nodes are numbered by the bytes of their names (`chronos` keeps the list's order), so
+ * that no answer depends on the order of the list; `listed` leads back to the caller's indexes. All
+ * arrays lie in the caller's block, behind the struct.
  */
 #ifndef TR_PLACE_MAP_H
 #define TR_PLACE_MAP_H
@@ -17,7 +17,8 @@
 #define TR_USES_POSITION   4u /* and a number of partitions */
 #define TR_KEEPS_THE_ORDER 8u /* of the list */
 
-/* The caller's block, handed out from the front. With no base it only counts: sizes are found by the same calls. */
+/* The caller's block, handed out from the front. With no base it only counts: sizes are found by
+ * the same calls. */
 struct tr_arena {
     unsigned char *base;
     size_t used;
@@ -39,7 +40,8 @@ struct tr_strategy {
     const char *name; /* "rendezvous@1" */
     unsigned uses;
 
-    /* Takes its memory from the arena; with a base, fills it. The nodes were checked and numbered. */
+    /* Takes its memory from the arena; with a base, fills it. The nodes were checked and numbered.
+     */
     enum tryst_place_status (*build)(struct tryst_place_map *map, struct tr_build *build,
                                      struct tr_arena *arena);
     /* From a 64-bit id and from a text's bytes to the key that `rank` takes. */
@@ -67,9 +69,10 @@ struct tr_virtual {
 /* A cluster of the skeleton, or a zone of the tree. */
 struct tr_vertex {
     struct tr_field field;
-    const uint32_t *child; /* per candidate: a node, or TR_CHILD_VERTEX and the number of a vertex */
-    uint32_t leaves;       /* nodes below it */
-    bool is_fixed;         /* its order is the candidates' own, whatever the key */
+    const uint32_t
+        *child;      /* per candidate: a node, or TR_CHILD_VERTEX and the number of a vertex */
+    uint32_t leaves; /* nodes below it */
+    bool is_fixed;   /* its order is the candidates' own, whatever the key */
 };
 
 #define TR_CHILD_VERTEX 0x80000000u
@@ -149,7 +152,8 @@ struct tr_candidates tr_candidates_take(struct tr_arena *arena, size_t count);
 /* Makes the nodes candidates of one field. */
 void tr_map_make_field(struct tryst_place_map *map, struct tr_arena *arena);
 
-/* Point number `index` of a node: a virtual location, a token. The same for every count of points above it. */
+/* Point number `index` of a node: a virtual location, a token. The same for every count of points
+ * above it. */
 uint64_t tr_point(uint64_t seed, uint64_t index);
 
 /* Points of a node: `per_unit` for a weight of one, to the nearest, at least one. */

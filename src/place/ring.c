@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ring`: consistent hashing. Tokens lie on a circle of 2^64 points; a key belongs to the first token at or after its own
- * point, then to the next distinct nodes.
+ * `ring`: consistent hashing. Tokens lie on a circle of 2^64 points; a key belongs to the first
+ * token at or after its own point, then to the next distinct nodes.
  *
- * The circle is cut into about as many equal arcs as there are tokens, with the first token of each noted: a lookup
- * lands within a token or two of its answer instead of searching. The same arcs sort the tokens when the map is
- * built: counted per arc, dropped into their arc, and put in order there.
+ * The circle is cut into about as many equal arcs as there are tokens, with the first token of each
+ * noted: a lookup lands within a token or two of its answer instead of searching. The same arcs
+ * sort the tokens when the map is built: counted per arc, dropped into their arc, and put in order
+ * there.
  */
 #include "base/assert.h"
 #include "place/map.h"
@@ -63,7 +64,8 @@ static void drop_tokens(const struct tryst_place_map *map)
     }
 }
 
-/* Sorts the tokens of one arc, equal ones by node. An arc has one or two: insertion is all it takes. */
+/* Sorts the tokens of one arc, equal ones by node. An arc has one or two: insertion is all it
+ * takes. */
 static void sort_arc(const struct tr_ring *ring, size_t start, size_t end)
 {
     for (size_t i = start + 1; i < end; i++) {

@@ -34,8 +34,7 @@ static uint32_t estimate_portable(const struct tr_lanes *lanes, struct tr_block 
 {
     uint32_t smallest = UINT32_MAX;
     for (size_t i = 0; i < TR_SCORE_BLOCK; i++) {
-        estimates[i] =
-            i < block.count ? estimate_one(lanes, block.first + i, key) : UINT32_MAX;
+        estimates[i] = i < block.count ? estimate_one(lanes, block.first + i, key) : UINT32_MAX;
         smallest = estimates[i] < smallest ? estimates[i] : smallest;
     }
     return smallest;

@@ -2,14 +2,17 @@
 /*
  * The raw score of a key on a candidate: 64 bits, the largest wins.
  *
- * For one candidate it is a bijection of the (mixed) key, so every candidate's scores are exactly uniform. Its two steps
- * are 32 x 32 -> 64 bit multiplications, which NEON and AVX2 have; the high half alone, which is all that a comparison
- * nearly always needs, comes out of 32-bit lanes without a shift.
+ * For one candidate it is a bijection of the (mixed) key, so every candidate's scores are exactly
+ * uniform. Its two steps are 32 x 32 -> 64 bit multiplications, which NEON and AVX2 have; the high
+ * half alone, which is all that a comparison nearly always needs, comes out of 32-bit lanes without
+ * a shift.
  *
- * Kernels look at blocks of 16 candidates and give *estimates*: how far the high half is from the best one there is
- * (~high), for weighted fields in proportion to the lightest weight (~high x lightest / weight, rounded down). The smaller,
- * the better. An estimate decides who is worth an exact comparison, never who wins. Every kernel gives the same numbers;
- * the portable one is what the others are tested against.
+ * Kernels look at blocks of 16 candidates and give *estimates*: how far the high half is from the
+ * best one there is
+ * (~high), for weighted fields in proportion to the lightest weight (~high x lightest / weight,
+ * rounded down). The smaller, the better. An estimate decides who is worth an exact comparison,
+ * never who wins. Every kernel gives the same numbers; the portable one is what the others are
+ * tested against.
  */
 #ifndef TR_PLACE_SCORE_H
 #define TR_PLACE_SCORE_H
@@ -58,8 +61,9 @@ static inline uint64_t tr_score(const struct tr_lanes *lanes, uint64_t key, size
     return tr_score_of(key, lanes->low[index], lanes->multiplier[index]);
 }
 
-/* The largest estimate of a candidate that could beat one of estimate `within` in a weighted field whose smallest inverse is
- * `least`: field_logarithmic.c says why. The 4 is for all that was rounded. */
+/* The largest estimate of a candidate that could beat one of estimate `within` in a weighted field
+ * whose smallest inverse is `least`: field_logarithmic.c says why. The 4 is for all that was
+ * rounded. */
 static inline uint32_t tr_score_bar(uint32_t within, uint32_t least)
 {
     unsigned shift = within < least / 16 ? 4 : within < least / 4 ? 2 : 1;
@@ -77,15 +81,16 @@ struct tr_block {
 
 /* The estimates of a block, UINT32_MAX behind the last candidate. Returns the smallest. */
 uint32_t tr_score_estimate(enum tr_kernel kernel, const struct tr_lanes *lanes,
-                           struct tr_block block, uint64_t key,
-                           uint32_t estimates[TR_SCORE_BLOCK]);
+                           struct tr_block block, uint64_t key, uint32_t estimates[TR_SCORE_BLOCK]);
 
-/* A bit for each candidate of a weighted field of one block that could win: within the bar of the smallest estimate. */
+/* A bit for each candidate of a weighted field of one block that could win: within the bar of the
+ * smallest estimate. */
 uint32_t tr_score_possible(enum tr_kernel kernel, const struct tr_lanes *lanes, uint32_t count,
                            uint64_t key, uint32_t least);
 
-/* The smallest estimate of each of `blocks` blocks from candidate `first` on. `groups` gets the smallest of each of four
- * disjoint groups that together are all of them (UINT32_MAX for an empty one); which ones is the kernel's choice. */
+/* The smallest estimate of each of `blocks` blocks from candidate `first` on. `groups` gets the
+ * smallest of each of four disjoint groups that together are all of them (UINT32_MAX for an empty
+ * one); which ones is the kernel's choice. */
 void tr_score_minima(enum tr_kernel kernel, const struct tr_lanes *lanes, size_t first,
                      size_t blocks, uint64_t key, uint32_t *minima, uint32_t groups[4]);
 

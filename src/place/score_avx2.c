@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The score in AVX2: eight candidates a vector. VPMULUDQ multiplies the even lanes; the odd ones are shifted into their
- * place for a second one, and a blend brings the halves together. Compiled for AVX2 alone and called only where the
- * machine has it.
+ * The score in AVX2: eight candidates a vector. VPMULUDQ multiplies the even lanes; the odd ones
+ * are shifted into their place for a second one, and a blend brings the halves together. Compiled
+ * for AVX2 alone and called only where the machine has it.
  */
 #include "place/score.h"
 
@@ -50,10 +50,9 @@ AVX2 static inline __m256i estimate_eight(const struct tr_lanes *lanes, size_t f
 {
     struct halves one = multiply(_mm256_xor_si256(load(lanes->low + first), key.low),
                                  load(lanes->multiplier + first));
-    struct halves two = multiply(_mm256_xor_si256(key.high, one.high),
-                                 _mm256_set1_epi32((int)TR_SCORE_CONSTANT));
-    __m256i missing =
-        _mm256_xor_si256(_mm256_xor_si256(one.low, two.high), _mm256_set1_epi32(-1));
+    struct halves two =
+        multiply(_mm256_xor_si256(key.high, one.high), _mm256_set1_epi32((int)TR_SCORE_CONSTANT));
+    __m256i missing = _mm256_xor_si256(_mm256_xor_si256(one.low, two.high), _mm256_set1_epi32(-1));
     return is_weighted ? multiply(missing, load(lanes->inverse + first)).high : missing;
 }
 
@@ -78,11 +77,12 @@ AVX2 static inline uint32_t least_one(__m128i four)
     return (uint32_t)_mm_cvtsi128_si32(one);
 }
 
-/* All ones in the lanes that hold no candidate: `eight` is the number of the vector in its block. */
+/* All ones in the lanes that hold no candidate: `eight` is the number of the vector in its block.
+ */
 AVX2 static inline __m256i beyond(uint32_t count, int eight)
 {
-    __m256i number = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
-                                      _mm256_set1_epi32(8 * eight));
+    __m256i number =
+        _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(8 * eight));
     return _mm256_cmpgt_epi32(number, _mm256_set1_epi32((int)count - 1));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The score in NEON: four candidates a vector. UMULL gives two 64-bit products; UZP1 and UZP2 sort them into their low
- * and high halves, four lanes each.
+ * The score in NEON: four candidates a vector. UMULL gives two 64-bit products; UZP1 and UZP2 sort
+ * them into their low and high halves, four lanes each.
  */
 #include "place/score.h"
 
@@ -38,8 +38,7 @@ static inline uint32x4_t high_of_four(const struct tr_lanes *lanes, size_t first
 {
     struct halves one = multiply(veorq_u32(vld1q_u32(lanes->low + first), key.low),
                                  vld1q_u32(lanes->multiplier + first));
-    struct halves two =
-        multiply(veorq_u32(key.high, one.high), vdupq_n_u32(TR_SCORE_CONSTANT));
+    struct halves two = multiply(veorq_u32(key.high, one.high), vdupq_n_u32(TR_SCORE_CONSTANT));
     return veorq_u32(one.low, two.high);
 }
 
@@ -50,7 +49,8 @@ static inline uint32x4_t estimate_four(const struct tr_lanes *lanes, size_t firs
     return multiply(missing, vld1q_u32(lanes->inverse + first)).high;
 }
 
-/* UINT32_MAX in the lanes that hold no candidate: `four` is the number of the vector in its block. */
+/* UINT32_MAX in the lanes that hold no candidate: `four` is the number of the vector in its block.
+ */
 static inline uint32x4_t beyond(uint32_t count, uint32_t four)
 {
     static const uint32_t numbers[4] = {0, 1, 2, 3};
@@ -64,12 +64,12 @@ uint32_t tr_score_estimate_neon(const struct tr_lanes *lanes, struct tr_block bl
     bool is_weighted = lanes->inverse != NULL;
     uint32x4_t smallest = vdupq_n_u32(UINT32_MAX);
     for (uint32_t i = 0; i < 4; i++) {
-        size_t first = block.first + 4 * i;
+        size_t first = block.first + 4 * (size_t)i;
         uint32x4_t found = is_weighted ? estimate_four(lanes, first, wide)
                                        : vmvnq_u32(high_of_four(lanes, first, wide));
         found = vorrq_u32(found, beyond(block.count, i));
         smallest = vminq_u32(smallest, found);
-        vst1q_u32(estimates + 4 * i, found);
+        vst1q_u32(estimates + 4 * (size_t)i, found);
     }
     return vminvq_u32(smallest);
 }
@@ -85,8 +85,8 @@ static inline uint32x4_t largest_of_block(const struct tr_lanes *lanes, size_t f
     return vmaxq_u32(vmaxq_u32(a, b), vmaxq_u32(c, d));
 }
 
-/* Looks for the largest high half and turns that over at the end: one instruction less for each vector. Two blocks at a
- * time give the pipelines enough independent work. */
+/* Looks for the largest high half and turns that over at the end: one instruction less for each
+ * vector. Two blocks at a time give the pipelines enough independent work. */
 static void minima_plain(const struct tr_lanes *lanes, size_t first, size_t blocks, uint64_t key,
                          uint32_t *minima, uint32_t groups[4])
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `skeleton`: hierarchical rendezvous. The digits of a node's seed, 16 to a level from the top, are its path in a virtual
- * tree; at each cluster the key picks a branch by weighted rendezvous, until one node is left: about log16(n) fields of 16
- * instead of one of n.
+ * `skeleton`: hierarchical rendezvous. The digits of a node's seed, 16 to a level from the top, are
+ * its path in a virtual tree; at each cluster the key picks a branch by weighted rendezvous, until
+ * one node is left: about log16(n) fields of 16 instead of one of n.
  *
- * A branch is named by its digits alone, so a new node lengthens paths and adds weight, and renames nothing. Branches with
- * one child are passed through without a choice. Nodes whose seeds are equal to the last digit cannot be told apart by
- * their paths: they stand in a cluster of fixed order, heaviest first, then by name.
+ * A branch is named by its digits alone, so a new node lengthens paths and adds weight, and renames
+ * nothing. Branches with one child are passed through without a choice. Nodes whose seeds are equal
+ * to the last digit cannot be told apart by their paths: they stand in a cluster of fixed order,
+ * heaviest first, then by name.
  */
 #include "base/assert.h"
 #include "base/hash.h"
@@ -59,7 +60,8 @@ static uint64_t seed_at(const struct builder *builder, size_t index)
     return builder->map->seed[builder->map->tree.order[index]];
 }
 
-/* Adds the nodes order[first] to order[end] as a branch; more than one become a cluster of their own. */
+/* Adds the nodes order[first] to order[end] as a branch; more than one become a cluster of their
+ * own. */
 static void add_branch(struct builder *builder, uint64_t seed, uint32_t first, uint32_t end)
 {
     struct tr_tree *tree = &builder->map->tree;
@@ -150,8 +152,8 @@ static uint32_t child_at(const struct frame *frame, uint32_t place)
     return frame->vertex->child[frame->vertex->is_fixed ? place : frame->ranked[place]];
 }
 
-/* Ranks as many branches as `want` nodes can take. Most often the best one has them all, and of unequal branches, which
- * are dear to rank, no more are looked for. */
+/* Ranks as many branches as `want` nodes can take. Most often the best one has them all, and of
+ * unequal branches, which are dear to rank, no more are looked for. */
 static void enter(struct frame *frame, const struct tryst_place_map *map, uint32_t vertex,
                   uint64_t key, size_t want)
 {

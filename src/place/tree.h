@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trees of fields, for the strategies that choose level by level: `skeleton` (clusters by name) and `crush` (zones).
+ * Trees of fields, for the strategies that choose level by level: `skeleton` (clusters by name) and
+ * `crush` (zones).
  *
- * A vertex's arrays lie side by side, so that a step down the tree touches a few neighbouring cache lines.
+ * A vertex's arrays lie side by side, so that a step down the tree touches a few neighbouring cache
+ * lines.
  */
 #ifndef TR_PLACE_TREE_H
 #define TR_PLACE_TREE_H
 
 #include "place/map.h"
 
-/* Takes memory for a tree over `node_count` nodes with at most `child_max` children and `vertex_max` vertices in all. */
+/* Takes memory for a tree over `node_count` nodes with at most `child_max` children and
+ * `vertex_max` vertices in all. */
 void tr_tree_take(struct tr_tree *tree, struct tr_arena *arena, size_t node_count, size_t child_max,
                   size_t vertex_max);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `virtual`: weights by several virtual locations per node; a node is worth its best location. A lookup scores every
- * location, so this is the dearest of the strategies: it is here because people have it and want to move off it.
+ * `virtual`: weights by several virtual locations per node; a node is worth its best location. A
+ * lookup scores every location, so this is the dearest of the strategies: it is here because people
+ * have it and want to move off it.
  */
 #include "base/assert.h"
 #include "base/heap.h"
@@ -125,6 +126,7 @@ static size_t scan_blocks(struct winners *winners, const struct tryst_place_map 
 static void rank_few(const struct tryst_place_map *map, uint64_t key, size_t want,
                      uint32_t *numbers)
 {
+    TR_ASSERT(want >= 1);
     struct winners winners;
     winners.count = 0;
     winners.want = want;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The properties of placement on random clusters: 2 to 200 nodes, random weights, zones and positions. What a strategy cannot
- * hold by its nature is replaced by what it does hold; docs/placement.md has the table. Speaks TAP.
+ * The properties of placement on random clusters: 2 to 200 nodes, random weights, zones and
+ * positions. What a strategy cannot hold by its nature is replaced by what it does hold;
+ * docs/placement.md has the table. Speaks TAP.
  *
  * usage: check-properties CLUSTERS KEYS [SEED]
  */
@@ -26,14 +27,14 @@ struct cluster {
     enum kind kind;
     struct tryst_place_config config;
     struct tryst_place_node nodes[NODES_MAX];
-    char names[NODES_MAX][24];
-    char zones[NODES_MAX][16];
+    char names[NODES_MAX][48];
+    char zones[NODES_MAX][64];
     size_t count;
     bool has_weights;
 };
 
-static struct tryst_place_map *build(const struct cluster *cluster, const struct tryst_place_node *nodes,
-                                     size_t count)
+static struct tryst_place_map *build(const struct cluster *cluster,
+                                     const struct tryst_place_node *nodes, size_t count)
 {
     size_t size = tryst_place_map_size(&cluster->config, nodes, count);
     struct tryst_place_map *map = malloc(size);
@@ -83,7 +84,8 @@ static void draw(struct cluster *cluster, struct tr_random *random, enum kind ki
         }
         if (kind == KEYSPACE) {
             node->has_position = 1;
-            node->position = (uint32_t)((i * 97 % NODES_MAX) * step + tr_random_below(random, step));
+            node->position =
+                (uint32_t)((i * 97 % NODES_MAX) * step + tr_random_below(random, step));
         }
     }
 }
@@ -123,7 +125,8 @@ static size_t draw_want(struct tr_random *random, size_t count)
     return want < count ? want : count;
 }
 
-/* 1. The order of the list does not matter. (The draw makes a clash of `chronos` hashes unlikely, and skips it.) */
+/* 1. The order of the list does not matter. (The draw makes a clash of `chronos` hashes unlikely,
+ * and skips it.) */
 static bool holds_agreement(struct cluster *cluster, struct tr_random *random, size_t keys)
 {
     static struct tryst_place_node shuffled[NODES_MAX];
@@ -223,7 +226,8 @@ static bool moves_little(const struct cluster *cluster, struct view *before, str
     return same_start(before, after);
 }
 
-/* 2. A node that comes takes keys, and nothing else moves; read backwards, one that goes gives only its own. */
+/* 2. A node that comes takes keys, and nothing else moves; read backwards, one that goes gives only
+ * its own. */
 static bool holds_minimal_movement(struct cluster *cluster, struct tr_random *random, size_t keys)
 {
     if (cluster->kind == CARP && cluster->has_weights)
@@ -282,7 +286,8 @@ static bool holds_weights(struct cluster *cluster, struct tr_random *random, siz
         size_t want = draw_want(random, cluster->count);
         look_up(&before, id, want);
         look_up(&after, id, want);
-        if (cluster->kind != SKELETON && (cluster->kind != CRUSH || cluster->nodes[0].zone == NULL)) {
+        if (cluster->kind != SKELETON &&
+            (cluster->kind != CRUSH || cluster->nodes[0].zone == NULL)) {
             /* It may only have come forward. */
             size_t old_place = 0;
             size_t new_place = 0;
@@ -356,8 +361,9 @@ static bool check(property *holds, const char *what, enum kind kind, size_t clus
     return report(true, what, names_of_kinds[kind], "");
 }
 
-/* 3. Shares of ten nodes over a million keys against what they should be: chi-squared with nine degrees of freedom, below 33.7
- * (one in ten thousand). For `ring`, whose shares are random, only that the largest is less than half above its due. */
+/* 3. Shares of ten nodes over a million keys against what they should be: chi-squared with nine
+ * degrees of freedom, below 33.7 (one in ten thousand). For `ring`, whose shares are random, only
+ * that the largest is less than half above its due. */
 static bool check_balance(enum kind kind, bool is_weighted)
 {
     enum { COUNT = 10, KEYS = 1000000 };
@@ -403,7 +409,7 @@ int main(int argc, char **argv)
         property *holds;
         const char *what;
     } properties[] = {
-        {holds_agreement, "agreement"},   {holds_minimal_movement, "minimal movement"},
+        {holds_agreement, "agreement"},     {holds_minimal_movement, "minimal movement"},
         {holds_k_agreement, "k-agreement"}, {holds_weights, "weights"},
         {holds_domains, "failure domains"},
     };
@@ -421,8 +427,8 @@ int main(int argc, char **argv)
                            (properties[i].holds != holds_weights ||
                             (kind != CHRONOS && kind != KEYSPACE && kind != CARP));
             if (applies)
-                all_hold &= check(properties[i].holds, properties[i].what, (enum kind)kind, clusters,
-                                  keys, seed);
+                all_hold &= check(properties[i].holds, properties[i].what, (enum kind)kind,
+                                  clusters, keys, seed);
         }
         all_hold &= check_balance((enum kind)kind, false);
         if (kind != CHRONOS && kind != KEYSPACE)

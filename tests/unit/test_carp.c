@@ -15,7 +15,8 @@ static double number(uint64_t factor)
     return (double)factor / 4294967296.0;
 }
 
-/* Shares .4, .4, .2: X_1 = .6^(1/3), X_2 = X_3 = sqrt(.4 / X_1 + X_1^2), by hand with a calculator. */
+/* Shares .4, .4, .2: X_1 = .6^(1/3), X_2 = X_3 = sqrt(.4 / X_1 + X_1^2), by hand with a calculator.
+ */
 static void the_factors_of_three_nodes(void **state)
 {
     (void)state;
@@ -28,7 +29,8 @@ static void the_factors_of_three_nodes(void **state)
     assert_true(factor[0] == factor[1]);
 }
 
-/* Two nodes: X_1 = sqrt(2 P_1), X_2 = (P_2 - P_1) / X_1 + X_1. The heavier wins with probability 1 - X_1 / (2 X_2) = P_2. */
+/* Two nodes: X_1 = sqrt(2 P_1), X_2 = (P_2 - P_1) / X_1 + X_1. The heavier wins with probability 1
+ * - X_1 / (2 X_2) = P_2. */
 static void two_nodes_get_their_shares(void **state)
 {
     (void)state;

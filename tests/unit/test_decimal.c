@@ -20,7 +20,8 @@ static void digits_with_at_most_one_point_are_a_decimal(void **state)
 {
     (void)state;
     const char *good[] = {"0", "12", ".5", "5.", "0.25", "007.700", "0.0"};
-    const char *bad[] = {"", ".", "-1", "+1", "1e3", "0x1", "1.2.3", " 1", "1 ", "nan", "1,5", "inf"};
+    const char *bad[] = {"",      ".",  "-1", "+1",  "1e3", "0x1",
+                         "1.2.3", " 1", "1 ", "nan", "1,5", "inf"};
     for (size_t i = 0; i < UNIT_COUNT(good); i++)
         assert_true(parses(good[i]));
     for (size_t i = 0; i < UNIT_COUNT(bad); i++)

@@ -55,12 +55,13 @@ static void check(const struct fixture *fixture, const struct tr_scorer *scorer,
     void *scratch = malloc(tr_field_scratch_size(field->count, want) + 1);
     tr_field_rank(field, scorer, key, want, winners, scratch);
     for (size_t i = 0; i < field->count; i++)
-        entries[i] = tr_entry_make(field, TR_METHOD_LOGARITHMIC, tr_score(&field->lanes, key, i), i);
+        entries[i] =
+            tr_entry_make(field, TR_METHOD_LOGARITHMIC, tr_score(&field->lanes, key, i), i);
     for (size_t place = 0; place < want; place++) {
         size_t before = 0;
         for (size_t i = 0; i < field->count; i++)
-            before += tr_entry_is_before(TR_METHOD_LOGARITHMIC, &entries[i],
-                                         &entries[winners[place]]);
+            before +=
+                tr_entry_is_before(TR_METHOD_LOGARITHMIC, &entries[i], &entries[winners[place]]);
         assert_int_equal(before, place);
     }
     assert_int_equal(tr_field_first(field, scorer, key), winners[0]);

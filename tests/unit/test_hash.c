@@ -18,7 +18,8 @@ static void murmur3_of_an_id_is_that_of_its_bytes(void **state)
     for (uint64_t i = 0; i < 1000; i++) {
         uint64_t id = tr_hash_mix(i);
         tr_hash_id_bytes(id, bytes);
-        assert_int_equal(tr_hash_murmur3_id(id, (uint32_t)i), tr_hash_murmur3(bytes, 8, (uint32_t)i));
+        assert_int_equal(tr_hash_murmur3_id(id, (uint32_t)i),
+                         tr_hash_murmur3(bytes, 8, (uint32_t)i));
     }
 }
 
@@ -26,7 +27,8 @@ static void jenkins_gives_its_published_values(void **state)
 {
     (void)state;
     assert_int_equal(tr_hash_jenkins("a", 1), 0xca2e9442);
-    assert_int_equal(tr_hash_jenkins("The quick brown fox jumps over the lazy dog", 43), 0x519e91f5);
+    assert_int_equal(tr_hash_jenkins("The quick brown fox jumps over the lazy dog", 43),
+                     0x519e91f5);
 }
 
 static void xxh3_gives_its_published_values(void **state)

@@ -4,8 +4,9 @@
 #include "place/logarithm.h"
 #include "unit.h"
 
-/* 2^46 log2(numerator / denominator) to the nearest, for 1 <= numerator / denominator < 2, bit by bit: squaring doubles a
- * logarithm. 62 bits of fraction are kept, of which squaring eats about one a step: 46 + 8 steps leave enough to round. */
+/* 2^46 log2(numerator / denominator) to the nearest, for 1 <= numerator / denominator < 2, bit by
+ * bit: squaring doubles a logarithm. 62 bits of fraction are kept, of which squaring eats about one
+ * a step: 46 + 8 steps leave enough to round. */
 static uint64_t log2_by_squaring(uint64_t numerator, uint64_t denominator)
 {
     tr_u128 x = ((tr_u128)numerator << 62) / denominator;
@@ -34,8 +35,9 @@ static void the_table_is_the_logarithm(void **state)
     assert_true(tr_logarithm_at[256] == (uint64_t)1 << 46);
 }
 
-/* Within an interval the curve is ((D t + C q) >> 24), q = t (2^24 - t) >> 8. From t to t + 1 the first term gains D and q
- * loses at most 2^16 + 1: D >= C (2^16 + 1) makes it monotone. At the ends of an interval q is 0: no jump down. */
+/* Within an interval the curve is ((D t + C q) >> 24), q = t (2^24 - t) >> 8. From t to t + 1 the
+ * first term gains D and q loses at most 2^16 + 1: D >= C (2^16 + 1) makes it monotone. At the ends
+ * of an interval q is 0: no jump down. */
 static void the_curve_never_falls(void **state)
 {
     (void)state;

@@ -29,22 +29,64 @@ static void bad_nodes_are_refused_with_their_index(void **state)
         enum tryst_place_status status;
         size_t fault;
     } cases[] = {
-        {"rendezvous", {{.name = "a"}, {.name = "b"}, {.name = "a"}}, TRYST_PLACE_DUPLICATE_NAME, 2},
+        {"rendezvous",
+         {{.name = "a"}, {.name = "b"}, {.name = "a"}},
+         TRYST_PLACE_DUPLICATE_NAME,
+         2},
         {"rendezvous", {{.name = "a"}, {.name = ""}, {.name = "c"}}, TRYST_PLACE_BAD_NAME, 1},
         {"rendezvous", {{.name = "a"}, {.name = NULL}, {.name = "c"}}, TRYST_PLACE_BAD_NAME, 1},
-        {"rendezvous", {{.name = long_name}, {.name = "b"}, {.name = "c"}}, TRYST_PLACE_BAD_NAME, 0},
-        {"rendezvous", {{.name = "a"}, {.name = "b", .weight = 1}, {.name = "c"}}, TRYST_PLACE_BAD_WEIGHT, 1},
-        {"ring", {{.name = "a"}, {.name = "b", .weight = UINT64_MAX}, {.name = "c"}}, TRYST_PLACE_BAD_WEIGHT, 1},
-        {"chronos", {{.name = "a"}, {.name = "b"}, {.name = "c", .weight = ONE}}, TRYST_PLACE_WEIGHT_UNUSED, 2},
-        {"keyspace", {{.name = "a", .weight = ONE}, {.name = "b"}, {.name = "c"}}, TRYST_PLACE_WEIGHT_UNUSED, 0},
-        {"rendezvous", {{.name = "a", .zone = "z"}, {.name = "b"}, {.name = "c"}}, TRYST_PLACE_ZONE_UNUSED, 0},
-        {"rendezvous", {{.name = "a"}, {.name = "b", .has_position = 1}, {.name = "c"}}, TRYST_PLACE_POSITION_UNUSED, 1},
-        {"crush", {{.name = "a", .zone = "z"}, {.name = "b", .zone = "z/y"}, {.name = "c"}}, TRYST_PLACE_ZONE_DEPTH, 1},
-        {"crush", {{.name = "a", .zone = "z"}, {.name = "b", .zone = "y"}, {.name = "c"}}, TRYST_PLACE_ZONE_DEPTH, 2},
-        {"crush", {{.name = "a", .zone = "z/"}, {.name = "b", .zone = "y/"}, {.name = "c"}}, TRYST_PLACE_BAD_ZONE, 0},
-        {"crush", {{.name = "a", .zone = "1/2/3/4/5/6/7/8/9"}, {.name = "b"}, {.name = "c"}}, TRYST_PLACE_BAD_ZONE, 0},
-        {"keyspace", {{.name = "a"}, {.name = "b", .has_position = 1, .position = 1024}, {.name = "c"}}, TRYST_PLACE_BAD_POSITION, 1},
-        {"keyspace", {{.name = "a"}, {.name = "b", .has_position = 1, .position = 0}, {.name = "c"}}, TRYST_PLACE_POSITION_TAKEN, 1},
+        {"rendezvous",
+         {{.name = long_name}, {.name = "b"}, {.name = "c"}},
+         TRYST_PLACE_BAD_NAME,
+         0},
+        {"rendezvous",
+         {{.name = "a"}, {.name = "b", .weight = 1}, {.name = "c"}},
+         TRYST_PLACE_BAD_WEIGHT,
+         1},
+        {"ring",
+         {{.name = "a"}, {.name = "b", .weight = UINT64_MAX}, {.name = "c"}},
+         TRYST_PLACE_BAD_WEIGHT,
+         1},
+        {"chronos",
+         {{.name = "a"}, {.name = "b"}, {.name = "c", .weight = ONE}},
+         TRYST_PLACE_WEIGHT_UNUSED,
+         2},
+        {"keyspace",
+         {{.name = "a", .weight = ONE}, {.name = "b"}, {.name = "c"}},
+         TRYST_PLACE_WEIGHT_UNUSED,
+         0},
+        {"rendezvous",
+         {{.name = "a", .zone = "z"}, {.name = "b"}, {.name = "c"}},
+         TRYST_PLACE_ZONE_UNUSED,
+         0},
+        {"rendezvous",
+         {{.name = "a"}, {.name = "b", .has_position = 1}, {.name = "c"}},
+         TRYST_PLACE_POSITION_UNUSED,
+         1},
+        {"crush",
+         {{.name = "a", .zone = "z"}, {.name = "b", .zone = "z/y"}, {.name = "c"}},
+         TRYST_PLACE_ZONE_DEPTH,
+         1},
+        {"crush",
+         {{.name = "a", .zone = "z"}, {.name = "b", .zone = "y"}, {.name = "c"}},
+         TRYST_PLACE_ZONE_DEPTH,
+         2},
+        {"crush",
+         {{.name = "a", .zone = "z/"}, {.name = "b", .zone = "y/"}, {.name = "c"}},
+         TRYST_PLACE_BAD_ZONE,
+         0},
+        {"crush",
+         {{.name = "a", .zone = "1/2/3/4/5/6/7/8/9"}, {.name = "b"}, {.name = "c"}},
+         TRYST_PLACE_BAD_ZONE,
+         0},
+        {"keyspace",
+         {{.name = "a"}, {.name = "b", .has_position = 1, .position = 1024}, {.name = "c"}},
+         TRYST_PLACE_BAD_POSITION,
+         1},
+        {"keyspace",
+         {{.name = "a"}, {.name = "b", .has_position = 1, .position = 0}, {.name = "c"}},
+         TRYST_PLACE_POSITION_TAKEN,
+         1},
     };
     for (size_t i = 0; i < UNIT_COUNT(cases); i++) {
         const struct tryst_place_config config = {.strategy = cases[i].strategy};
@@ -59,7 +101,8 @@ static void bad_settings_are_refused(void **state)
 {
     (void)state;
     const struct tryst_place_node plain[] = {{.name = "a"}, {.name = "b"}};
-    const struct tryst_place_node zoned[] = {{.name = "a", .zone = "x"}, {.name = "b", .zone = "y"}};
+    const struct tryst_place_node zoned[] = {{.name = "a", .zone = "x"},
+                                             {.name = "b", .zone = "y"}};
     const struct tryst_place_node heavy[] = {{.name = "a", .weight = TRYST_PLACE_WEIGHT_MAX},
                                              {.name = "b", .weight = TRYST_PLACE_WEIGHT_MAX}};
     const struct {
@@ -76,7 +119,10 @@ static void bad_settings_are_refused(void **state)
         {{.strategy = "rendezvous@"}, plain, 2, TRYST_PLACE_UNKNOWN_VERSION},
         {{.strategy = "rendezvous", .spread = 1}, plain, 2, TRYST_PLACE_SPREAD_UNUSED},
         {{.strategy = "rendezvous", .partitions = 8}, plain, 2, TRYST_PLACE_PARTITIONS_UNUSED},
-        {{.strategy = "keyspace", .partitions = ((uint64_t)1 << 32) + 1}, plain, 2, TRYST_PLACE_BAD_PARTITIONS},
+        {{.strategy = "keyspace", .partitions = ((uint64_t)1 << 32) + 1},
+         plain,
+         2,
+         TRYST_PLACE_BAD_PARTITIONS},
         {{.strategy = "keyspace", .partitions = 1}, plain, 2, TRYST_PLACE_NO_POSITION_LEFT},
         {{.strategy = "crush", .spread = 2}, zoned, 2, TRYST_PLACE_BAD_SPREAD},
         {{.strategy = "crush", .spread = 1}, plain, 2, TRYST_PLACE_BAD_SPREAD},
@@ -86,7 +132,8 @@ static void bad_settings_are_refused(void **state)
     };
     for (size_t i = 0; i < UNIT_COUNT(cases); i++) {
         size_t fault;
-        enum tryst_place_status status = build(&cases[i].config, cases[i].nodes, cases[i].count, &fault);
+        enum tryst_place_status status =
+            build(&cases[i].config, cases[i].nodes, cases[i].count, &fault);
         if (status != cases[i].status)
             fail_msg("case %zu: %s", i, tryst_place_status_text(status));
     }
@@ -119,13 +166,14 @@ static void a_block_that_is_too_small_is_refused(void **state)
 /* Nodes for any strategy: weights and zones where it can use them. */
 #define NODES 40
 
-static void make_nodes(const char *strategy, struct tryst_place_node *nodes, char (*names)[16],
-                       char (*zones)[16])
+static void make_nodes(const char *strategy, struct tryst_place_node *nodes, char (*names)[48],
+                       char (*zones)[48])
 {
-    bool has_weights = strncmp(strategy, "chronos", 7) != 0 && strncmp(strategy, "keyspace", 8) != 0;
+    bool has_weights =
+        strncmp(strategy, "chronos", 7) != 0 && strncmp(strategy, "keyspace", 8) != 0;
     for (size_t i = 0; i < NODES; i++) {
-        snprintf(names[i], 16, "node%zu", i);
-        snprintf(zones[i], 16, "r%zu/k%zu", i % 3, i % 7);
+        snprintf(names[i], 48, "node%zu", i);
+        snprintf(zones[i], 48, "r%zu/k%zu", i % 3, i % 7);
         nodes[i] = (struct tryst_place_node){.name = names[i]};
         if (has_weights)
             nodes[i].weight = ONE / 2 * (1 + i % 4);
@@ -134,12 +182,13 @@ static void make_nodes(const char *strategy, struct tryst_place_node *nodes, cha
     }
 }
 
-static void every_strategy(void (*check)(const struct tryst_place_map *map, struct tr_random *random))
+static void every_strategy(void (*check)(const struct tryst_place_map *map,
+                                         struct tr_random *random))
 {
     for (size_t s = 0; tryst_place_strategy_name(s) != NULL; s++) {
         struct tryst_place_node nodes[NODES];
-        char names[NODES][16];
-        char zones[NODES][16];
+        char names[NODES][48];
+        char zones[NODES][48];
         const struct tryst_place_config config = {.strategy = tryst_place_strategy_name(s)};
         struct tr_random random = {s};
         make_nodes(config.strategy, nodes, names, zones);

@@ -40,7 +40,8 @@ static void weights_are_rounded_to_the_nearest(void **state)
     assert_true(tr_weight_parse("65536", 5, &weight) && weight == TRYST_PLACE_WEIGHT_MAX);
     const char *least = "0.0000152587890625";
     assert_true(tr_weight_parse(least, strlen(least), &weight) && weight == TRYST_PLACE_WEIGHT_MIN);
-    assert_true(tr_weight_parse("0.1", 3, &weight) && weight == 429496730); /* .1 x 2^32 = 429496729.6 */
+    assert_true(tr_weight_parse("0.1", 3, &weight) &&
+                weight == 429496730); /* .1 x 2^32 = 429496729.6 */
 }
 
 static void what_is_wrong_is_said(void **state)

@@ -34,13 +34,14 @@ static void the_score_can_be_undone(void **state)
         uint32_t multiplier = tr_score_multiplier(seed);
         uint32_t mixed = first_low * inverse_of(multiplier);
         uint64_t first = (uint64_t)mixed * multiplier;
-        uint64_t undone = (uint64_t)(middle ^ (uint32_t)(first >> 32)) << 32 | (mixed ^ (uint32_t)seed);
+        uint64_t undone =
+            (uint64_t)(middle ^ (uint32_t)(first >> 32)) << 32 | (mixed ^ (uint32_t)seed);
         assert_true(undone == key);
     }
 }
 
-/* Each bit of an id, flipped, flips each bit of its score about every second time: within 4.9 standard deviations over
- * all 4,096 pairs. */
+/* Each bit of an id, flipped, flips each bit of its score about every second time: within 4.9
+ * standard deviations over all 4,096 pairs. */
 static void every_bit_of_an_id_moves_every_bit_of_the_score(void **state)
 {
     (void)state;
@@ -59,8 +60,9 @@ static void every_bit_of_an_id_moves_every_bit_of_the_score(void **state)
     }
 }
 
-/* All 120 orders of five nodes are as likely: chi-squared with 119 degrees of freedom, for sequential ids, over 20 sets of
- * names; the sum of the twenty has 2,380 and stays within five deviations. */
+/* All 120 orders of five nodes are as likely: chi-squared with 119 degrees of freedom, for
+ * sequential ids, over 20 sets of names; the sum of the twenty has 2,380 and stays within five
+ * deviations. */
 static void all_orders_of_five_nodes_are_as_likely(void **state)
 {
     (void)state;

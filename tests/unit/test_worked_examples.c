@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Worked examples from the documents that the strategies come from: Chronos's hashing, with its made-up hash values injected;
- * Shriek's ring with its joins and leaves; and consistent hashing as a special case of highest random weight.
+ * Worked examples from the documents that the strategies come from: Chronos's hashing, with its
+ * made-up hash values injected; Shriek's ring with its joins and leaves; and consistent hashing as
+ * a special case of highest random weight.
  */
 #include "base/hash.h"
 #include "base/random.h"
@@ -50,7 +51,8 @@ static void expect_chronos(struct table *table, const char *const *nodes, size_t
     const struct tryst_place_config config = {.strategy = "chronos", .hash = &hash};
     struct tryst_place_map *map = unit_map(&config, list, count);
     uint32_t found[4];
-    assert_int_equal(tryst_place_lookup(map, tryst_place_key_of_id(map, 100), want, found, NULL), want);
+    assert_int_equal(tryst_place_lookup(map, tryst_place_key_of_id(map, 100), want, found, NULL),
+                     want);
     for (size_t i = 0; i < want; i++)
         assert_string_equal(nodes[found[i]], replicas[i]);
     free(map);
@@ -96,10 +98,8 @@ static void chronos_settles_a_clash_of_timers(void **state)
 static void chronos_lets_a_clash_ripple(void **state)
 {
     (void)state;
-    struct table table = {.name = {"A", "C", "B"},
-                          .node = {1, 2, 3},
-                          .seed = {1, 2, 3},
-                          .score = {5, 6, 5}};
+    struct table table = {
+        .name = {"A", "C", "B"}, .node = {1, 2, 3}, .seed = {1, 2, 3}, .score = {5, 6, 5}};
     expect_chronos(&table, (const char *const[]){"A", "C", "B"}, 3,
                    (const char *const[]){"A", "B", "C"}, 3);
     table.score[0] = UINT32_MAX; /* and wraps round: B becomes 0, the lowest */
@@ -111,8 +111,10 @@ static void chronos_lets_a_clash_ripple(void **state)
 static void chronos_hashes_real_names(void **state)
 {
     (void)state;
-    const struct tryst_place_node nodes[] = {{.name = "10.0.0.1:7253"}, {.name = "10.0.0.2:7253"},
-                                             {.name = "10.0.0.3:7253"}, {.name = "10.1.11.242:7253"},
+    const struct tryst_place_node nodes[] = {{.name = "10.0.0.1:7253"},
+                                             {.name = "10.0.0.2:7253"},
+                                             {.name = "10.0.0.3:7253"},
+                                             {.name = "10.1.11.242:7253"},
                                              {.name = "10.2.90.135:7253"}};
     struct tryst_place_map *map =
         unit_map(&(struct tryst_place_config){.strategy = "chronos"}, nodes, 5);
@@ -133,7 +135,7 @@ static void chronos_settles_many_clashes(void **state)
 {
     (void)state;
     struct tryst_place_node nodes[40];
-    char names[40][8];
+    char names[40][32];
     for (size_t i = 0; i < 40; i++) {
         snprintf(names[i], sizeof names[i], "n%zu", i);
         nodes[i] = (struct tryst_place_node){.name = names[i]};
@@ -167,7 +169,8 @@ static void chronos_settles_many_clashes(void **state)
     free(map);
 }
 
-/* A ring of nodes at hundredths of the circle, with 100 partitions, and the keys .20 .25 .55 .75 .90. */
+/* A ring of nodes at hundredths of the circle, with 100 partitions, and the keys .20 .25 .55 .75
+ * .90. */
 static const uint32_t shriek_keys[] = {20, 25, 55, 75, 90};
 
 /* `held` lists, for each node in order, the keys on it. */
@@ -175,7 +178,7 @@ static void expect_ring(const uint32_t *positions, size_t count, size_t replicas
                         const char *const *held)
 {
     struct tryst_place_node nodes[8];
-    char names[8][8];
+    char names[8][32];
     char actual[8][64] = {""};
     for (size_t i = 0; i < count; i++) {
         snprintf(names[i], sizeof names[i], "n%zu", i);
@@ -216,8 +219,9 @@ static void shriek_joins_a_fifth(void **state)
 static void shriek_leaves_four_of_five(void **state)
 {
     (void)state;
-    expect_ring((const uint32_t[]){0, 20, 40, 60, 80}, 5, 3,
-                (const char *const[]){" 55 75 90", " 20 75 90", " 20 25 90", " 20 25 55", " 25 55 75"});
+    expect_ring(
+        (const uint32_t[]){0, 20, 40, 60, 80}, 5, 3,
+        (const char *const[]){" 55 75 90", " 20 75 90", " 20 25 90", " 20 25 55", " 25 55 75"});
     expect_ring((const uint32_t[]){0, 20, 40, 80}, 4, 3,
                 (const char *const[]){" 25 55 75 90", " 20 55 75 90", " 20 25 90", " 20 25 55 75"});
 }
@@ -225,9 +229,10 @@ static void shriek_leaves_four_of_five(void **state)
 static void nodes_without_a_position_take_the_widest_gap(void **state)
 {
     (void)state;
-    const struct tryst_place_node nodes[] = {{.name = "a"}, {.name = "b"}, {.name = "c"},
-                                             {.name = "d", .has_position = 1, .position = 1000},
-                                             {.name = "e"}, {.name = "f"}};
+    const struct tryst_place_node nodes[] = {
+        {.name = "a"}, {.name = "b"},
+        {.name = "c"}, {.name = "d", .has_position = 1, .position = 1000},
+        {.name = "e"}, {.name = "f"}};
     const uint32_t positions[] = {0, 512, 256, 1000, 756, 128};
     struct tryst_place_map *map =
         unit_map(&(struct tryst_place_config){.strategy = "keyspace"}, nodes, 6);
@@ -236,7 +241,8 @@ static void nodes_without_a_position_take_the_widest_gap(void **state)
     free(map);
 }
 
-/* Consistent hashing as a two-place function: the closer the node's next token behind the key, the higher its score. */
+/* Consistent hashing as a two-place function: the closer the node's next token behind the key, the
+ * higher its score. */
 static uint64_t closeness(void *context, uint64_t key, uint64_t seed)
 {
     (void)context;
@@ -260,15 +266,15 @@ static void the_ring_is_a_special_case_of_rendezvous(void **state)
     (void)state;
     enum { COUNT = 12, KEYS = 5000 };
     struct tryst_place_node nodes[COUNT];
-    char names[COUNT][16];
+    char names[COUNT][32];
     for (size_t i = 0; i < COUNT; i++) {
         snprintf(names[i], sizeof names[i], "site%zu", i);
         nodes[i] = (struct tryst_place_node){.name = names[i]};
     }
     const struct tryst_place_hash ring_hash = {seed_of_name, NULL, NULL};
     const struct tryst_place_hash hrw_hash = {seed_of_name, closeness, NULL};
-    struct tryst_place_map *ring =
-        unit_map(&(struct tryst_place_config){.strategy = "ring", .hash = &ring_hash}, nodes, COUNT);
+    struct tryst_place_map *ring = unit_map(
+        &(struct tryst_place_config){.strategy = "ring", .hash = &ring_hash}, nodes, COUNT);
     struct tryst_place_map *hrw = unit_map(
         &(struct tryst_place_config){.strategy = "rendezvous", .hash = &hrw_hash}, nodes, COUNT);
     for (uint64_t id = 0; id < KEYS; id++) {

@@ -26,8 +26,7 @@ static inline struct tryst_place_map *unit_map(const struct tryst_place_config *
     struct tryst_place_map *map = malloc(size);
     assert_non_null(map);
     size_t fault = count;
-    enum tryst_place_status status =
-        tryst_place_map_init(map, size, config, nodes, count, &fault);
+    enum tryst_place_status status = tryst_place_map_init(map, size, config, nodes, count, &fault);
     if (status != TRYST_PLACE_OK)
         fail_msg("node %zu: %s", fault, tryst_place_status_text(status));
     return map;

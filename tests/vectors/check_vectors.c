@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Holds the library to the frozen vectors, with SIMD and without, and the two to each other on random clusters. Needs nothing but
- * the library, so that it also runs on another architecture under emulation. Speaks TAP.
+ * Holds the library to the frozen vectors, with SIMD and without, and the two to each other on
+ * random clusters. Needs nothing but the library, so that it also runs on another architecture
+ * under emulation. Speaks TAP.
  *
- * A line of the file: strategy, settings (partitions=P, spread=L, or -), nodes (NAME;weight;zone;position, - where not given,
- * separated by spaces), key (text:..., id:hex or at:decimal number), and all nodes in order, by index; with tabs between.
+ * A line of the file: strategy, settings (partitions=P, spread=L, or -), nodes
+ * (NAME;weight;zone;position, - where not given, separated by spaces), key (text:..., id:hex or
+ * at:decimal number), and all nodes in order, by index; with tabs between.
  */
 #include "base/random.h"
 #include "place/score.h"
@@ -59,7 +61,8 @@ static bool is_given(const char *field)
 static void read_nodes(struct cluster *cluster, char *text)
 {
     cluster->count = 0;
-    for (char *one = cut(&text, ' '); one != NULL && cluster->count < NODES_MAX; one = cut(&text, ' ')) {
+    for (char *one = cut(&text, ' '); one != NULL && cluster->count < NODES_MAX;
+         one = cut(&text, ' ')) {
         struct tryst_place_node node = {.name = cut(&one, ';')};
         char *weight = cut(&one, ';');
         char *zone = cut(&one, ';');
@@ -96,12 +99,14 @@ static struct tryst_place_key read_key(const struct tryst_place_map *map, const 
 }
 
 /* Are the first k nodes for every k those of the vector? */
-static bool agrees(const struct tryst_place_map *map, struct tryst_place_key key, const char *expected)
+static bool agrees(const struct tryst_place_map *map, struct tryst_place_key key,
+                   const char *expected)
 {
     uint32_t order[NODES_MAX];
     size_t count = 0;
     char *end = NULL;
-    for (const char *at = expected; *at != '\0' && *at != '\n' && count < NODES_MAX; at = end + (*end == ' '))
+    for (const char *at = expected; *at != '\0' && *at != '\n' && count < NODES_MAX;
+         at = end + (*end == ' '))
         order[count++] = (uint32_t)strtoul(at, &end, 10);
     void *workspace = malloc(tryst_place_workspace_size(map, count) + 1);
     bool is_right = count == tryst_place_node_count(map);
@@ -149,25 +154,26 @@ static long check_file(const char *path, uint32_t flags, long *lines)
     return failed;
 }
 
-static void draw_cluster(struct cluster *cluster, char (*names)[16], struct tr_random *random,
+static void draw_cluster(struct cluster *cluster, char (*names)[48], struct tr_random *random,
                          const char *strategy)
 {
     *cluster = (struct cluster){.config = {.strategy = strategy}};
     cluster->count = 1 + tr_random_below(random, NODES_MAX);
-    bool has_weights = strncmp(strategy, "chronos", 7) != 0 && strncmp(strategy, "keyspace", 8) != 0 &&
-                       tr_random_below(random, 2) == 1;
+    bool has_weights = strncmp(strategy, "chronos", 7) != 0 &&
+                       strncmp(strategy, "keyspace", 8) != 0 && tr_random_below(random, 2) == 1;
     for (size_t i = 0; i < cluster->count; i++) {
         snprintf(names[i], sizeof names[i], "n%zu-%x", i, (unsigned)tr_random_below(random, 65536));
         cluster->nodes[i] = (struct tryst_place_node){.name = names[i]};
         if (has_weights)
-            cluster->nodes[i].weight = TRYST_PLACE_WEIGHT_ONE / 8 * (1 + tr_random_below(random, 16));
+            cluster->nodes[i].weight =
+                TRYST_PLACE_WEIGHT_ONE / 8 * (1 + tr_random_below(random, 16));
     }
 }
 
 /* SIMD and portable lookups of one random cluster; counts the keys on which they differ. */
 static long compare_paths(const char *strategy, struct tr_random *random)
 {
-    static char names[NODES_MAX][16];
+    static char names[NODES_MAX][48];
     struct cluster cluster;
     draw_cluster(&cluster, names, random, strategy);
     struct tryst_place_map *fast = build(&cluster, 0);
@@ -179,7 +185,8 @@ static long compare_paths(const char *strategy, struct tr_random *random)
         uint32_t a[NODES_MAX];
         uint32_t b[NODES_MAX];
         size_t want = 1 + tr_random_below(random, i % 5 == 0 ? cluster.count : 5);
-        size_t given = tryst_place_lookup(fast, tryst_place_key_of_id(fast, id), want, a, workspace);
+        size_t given =
+            tryst_place_lookup(fast, tryst_place_key_of_id(fast, id), want, a, workspace);
         tryst_place_lookup(portable, tryst_place_key_of_id(portable, id), want, b, workspace);
         differing += memcmp(a, b, given * sizeof a[0]) != 0;
     }
