@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Placement measured: nanoseconds per lookup, balance, and movement against the least possible, for every strategy, beside plain
- * modulo and a textbook highest random weight with a binary heap. Tables for people on standard output, one TSV line per
- * figure in a file. All of it in one process, one after another: compare within a run.
+ * Placement measured: nanoseconds per lookup, balance, and movement against the least possible, for
+ * every strategy, beside plain modulo and a textbook highest random weight with a binary heap.
+ * Tables for people on standard output, one TSV line per figure in a file. All of it in one
+ * process, one after another: compare within a run.
  *
  * usage: bench-place TSV
  */
@@ -165,14 +166,18 @@ static double now_ns(void)
 
 static volatile uint64_t sink;
 
-/* Nanoseconds of `count` lookups, one after another. */
+/* Nanoseconds of `count` lookups, one after another. The library is called directly, as a program
+ * would. */
 static double time_lookups(const struct subject *subject, size_t want, uint64_t count)
 {
     uint32_t found[K_MAX];
     uint64_t sum = 0;
     double started = now_ns();
     for (uint64_t id = 0; id < count; id++) {
-        subject->look_up(subject, id, want, found);
+        if (subject->map != NULL)
+            by_library(subject, id, want, found);
+        else
+            subject->look_up(subject, id, want, found);
         sum += found[want - 1];
     }
     double taken = now_ns() - started;
@@ -270,7 +275,8 @@ static void print_balance(FILE *tsv, const char *name, size_t count, bool is_wei
     close_subject(&subject);
 }
 
-/* Primaries that move when an eleventh node joins ten, and the least that could, from the shares before and after. */
+/* Primaries that move when an eleventh node joins ten, and the least that could, from the shares
+ * before and after. */
 static void print_movement(FILE *tsv, const char *name, bool is_weighted)
 {
     enum { BEFORE = 10 };
@@ -321,9 +327,11 @@ static void print_speeds(FILE *tsv)
 
 static void print_qualities(FILE *tsv)
 {
-    printf("\nprimaries of up to %d keys: the most loaded node against its due, chi-squared per degree\n"
-           "of freedom (about 1 is chance alone), and what moves when an eleventh node joins ten\n\n",
-           SAMPLES_MAX);
+    printf(
+        "\nprimaries of up to %d keys: the most loaded node against its due, chi-squared per "
+        "degree\n"
+        "of freedom (about 1 is chance alone), and what moves when an eleventh node joins ten\n\n",
+        SAMPLES_MAX);
     printf("%-22s%27s%27s%28s\n", "", "n=10: peak  chi-squared", "n=100: peak  chi-squared",
            "moved   least possible");
     for (size_t i = 0; subject_name(i) != NULL; i++) {

@@ -4,18 +4,23 @@
  * done here, the same way for all: rank as many more as are excluded, and skip those.
  */
 #include "base/assert.h"
+#include "base/hash.h"
 #include "place/map.h"
 
 #include <string.h>
 
 struct tryst_place_key tryst_place_key_of_id(const struct tryst_place_map *map, uint64_t id)
 {
+    if (map->strategy->key_of_id == NULL)
+        return (struct tryst_place_key){tr_hash_mix(id)};
     return (struct tryst_place_key){map->strategy->key_of_id(map, id)};
 }
 
 struct tryst_place_key tryst_place_key_of_text(const struct tryst_place_map *map, const void *text,
                                                size_t text_size)
 {
+    if (map->strategy->key_of_text == NULL)
+        return (struct tryst_place_key){tr_hash_mix(tr_hash_xxh3(text, text_size))};
     return (struct tryst_place_key){map->strategy->key_of_text(map, text, text_size)};
 }
 

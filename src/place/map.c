@@ -80,18 +80,6 @@ void tr_map_make_field(struct tryst_place_map *map, struct tr_arena *arena)
     map->field = tr_field_make(&map->candidates, 0, map->count);
 }
 
-uint64_t tr_key_mix_id(const struct tryst_place_map *map, uint64_t id)
-{
-    (void)map;
-    return tr_hash_mix(id);
-}
-
-uint64_t tr_key_mix_text(const struct tryst_place_map *map, const void *text, size_t size)
-{
-    (void)map;
-    return tr_hash_mix(tr_hash_xxh3(text, size));
-}
-
 uint64_t tr_point(uint64_t seed, uint64_t index)
 {
     return tr_hash_mix(seed + (index + 1) * 0x9e3779b97f4a7c15u);

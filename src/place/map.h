@@ -44,7 +44,8 @@ struct tr_strategy {
      */
     enum tryst_place_status (*build)(struct tryst_place_map *map, struct tr_build *build,
                                      struct tr_arena *arena);
-    /* From a 64-bit id and from a text's bytes to the key that `rank` takes. */
+    /* From a 64-bit id and from a text's bytes to the key that `rank` takes. NULL: the mix of the
+     * id, and of the text's XXH3. */
     uint64_t (*key_of_id)(const struct tryst_place_map *map, uint64_t id);
     uint64_t (*key_of_text)(const struct tryst_place_map *map, const void *text, size_t size);
     /* Bytes that `rank` needs for `want` nodes. NULL: never any. */
@@ -138,10 +139,6 @@ extern const struct tr_strategy tr_strategy_skeleton;
 extern const struct tr_strategy tr_strategy_crush;
 extern const struct tr_strategy tr_strategy_ring;
 extern const struct tr_strategy tr_strategy_keyspace;
-
-/* Keys as most strategies take them: an id mixed, a text by its XXH3, mixed likewise. */
-uint64_t tr_key_mix_id(const struct tryst_place_map *map, uint64_t id);
-uint64_t tr_key_mix_text(const struct tryst_place_map *map, const void *text, size_t size);
 
 /* Takes an array for a kernel to read: `count` numbers and a spare block. */
 uint32_t *tr_lanes_take(struct tr_arena *arena, size_t count);

@@ -44,8 +44,6 @@ const struct tr_strategy tr_strategy_rendezvous = {
     .name = "rendezvous@1",
     .uses = TR_USES_WEIGHT,
     .build = build_rendezvous,
-    .key_of_id = tr_key_mix_id,
-    .key_of_text = tr_key_mix_text,
     .scratch_size = scratch_size,
     .rank = rank,
 };
@@ -54,8 +52,6 @@ const struct tr_strategy tr_strategy_carp = {
     .name = "carp@1",
     .uses = TR_USES_WEIGHT,
     .build = build_carp,
-    .key_of_id = tr_key_mix_id,
-    .key_of_text = tr_key_mix_text,
     .scratch_size = scratch_size,
     .rank = rank,
 };

@@ -164,10 +164,16 @@ uint32_t tr_score_possible_neon(const struct tr_lanes *lanes, uint32_t count, ui
                                 uint32_t least)
 {
     struct key_lanes wide = spread_key(key);
-    uint32x4_t a = vorrq_u32(estimate_four(lanes, 0, wide), beyond(count, 0));
-    uint32x4_t b = vorrq_u32(estimate_four(lanes, 4, wide), beyond(count, 1));
-    uint32x4_t c = vorrq_u32(estimate_four(lanes, 8, wide), beyond(count, 2));
-    uint32x4_t d = vorrq_u32(estimate_four(lanes, 12, wide), beyond(count, 3));
+    uint32x4_t a = estimate_four(lanes, 0, wide);
+    uint32x4_t b = estimate_four(lanes, 4, wide);
+    uint32x4_t c = estimate_four(lanes, 8, wide);
+    uint32x4_t d = estimate_four(lanes, 12, wide);
+    if (count < TR_SCORE_BLOCK) {
+        a = vorrq_u32(a, beyond(count, 0));
+        b = vorrq_u32(b, beyond(count, 1));
+        c = vorrq_u32(c, beyond(count, 2));
+        d = vorrq_u32(d, beyond(count, 3));
+    }
     uint32_t smallest = vminvq_u32(vminq_u32(vminq_u32(a, b), vminq_u32(c, d)));
     return mask_of(a, b, c, d, tr_score_bar(smallest, least)) & ((1u << count) - 1);
 }

@@ -202,7 +202,5 @@ const struct tr_strategy tr_strategy_skeleton = {
     .name = "skeleton@1",
     .uses = TR_USES_WEIGHT,
     .build = build,
-    .key_of_id = tr_key_mix_id,
-    .key_of_text = tr_key_mix_text,
     .rank = rank,
 };

@@ -172,8 +172,6 @@ const struct tr_strategy tr_strategy_virtual = {
     .name = "virtual@1",
     .uses = TR_USES_WEIGHT,
     .build = build,
-    .key_of_id = tr_key_mix_id,
-    .key_of_text = tr_key_mix_text,
     .scratch_size = scratch_size,
     .rank = rank,
 };
