@@ -82,11 +82,8 @@ bool tr_node_list_add(struct tr_node_list *list, const struct tr_cluster_setting
         tr_usage_error(settings->command, "node '%s': %s", text, tr_node_spec_status_text(status));
         return false;
     }
-    struct tryst_place_node node = {.weight = spec.weight, .has_position = spec.has_position};
-    if (spec.has_position)
-        node.position =
-            (uint32_t)tr_decimal_fraction(&spec.position, tr_cluster_partitions(settings));
-    append(list, &spec, node);
+    append(list, &spec,
+           (struct tryst_place_node){.weight = spec.weight, .has_position = spec.has_position});
     return true;
 }
 
@@ -194,6 +191,16 @@ static void say_fault(const struct tr_cluster_settings *settings, const struct t
         tr_usage_error(settings->command, "%s (strategy %s)", what, settings->strategy);
 }
 
+/* Positions on the command line are fractions of the circle; the library wants partitions. */
+static void find_positions(const struct tr_cluster_settings *settings, struct tr_node_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->specs[i].has_position)
+            list->nodes[i].position = (uint32_t)tr_decimal_fraction(
+                &list->specs[i].position, tr_cluster_partitions(settings));
+    }
+}
+
 struct tryst_place_map *tr_cluster_map(const struct tr_cluster_settings *settings,
                                        struct tr_node_list *list)
 {
@@ -201,6 +208,7 @@ struct tryst_place_map *tr_cluster_map(const struct tr_cluster_settings *setting
                                         .partitions = settings->partitions};
     if (!check_levels(settings, list) || !find_spread(settings, &config.spread))
         return NULL;
+    find_positions(settings, list);
     size_t size = tryst_place_map_size(&config, list->nodes, list->count);
     struct tryst_place_map *map = tr_allocate(size, 1);
     size_t fault = list->count;

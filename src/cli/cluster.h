@@ -57,8 +57,7 @@ struct tr_node_list {
     size_t cap;
 };
 
-/* Adds a node from its text, for a given number of partitions; false if it was wrong, and said so.
- */
+/* Adds a node from its text; false if it was wrong, and said so. */
 bool tr_node_list_add(struct tr_node_list *list, const struct tr_cluster_settings *settings,
                       const char *text);
 /* Adds a copy of another list's node. */

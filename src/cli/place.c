@@ -33,7 +33,7 @@ static bool take_option(struct request *request, const struct tr_options *option
         request->keys[request->key_count++] = options->value;
         return true;
     case TR_OPTION_NODE:
-        return true; /* on the second round: a position needs the partitions */
+        return tr_node_list_add(&request->nodes, &request->settings, options->value);
     case OPTION_IDS:
         request->are_ids = true;
         return true;
@@ -53,14 +53,8 @@ static bool read_request(struct request *request, int argc, char **argv)
         if (!take_option(request, &options))
             return false;
     }
-    if (step == TR_OPTIONS_BAD || request->settings.wants_help)
-        return step != TR_OPTIONS_BAD;
-    options = tr_options_start("place", option_table, argc, argv);
-    while (tr_options_next(&options) == TR_OPTIONS_ONE) {
-        if (options.id == TR_OPTION_NODE &&
-            !tr_node_list_add(&request->nodes, &request->settings, options.value))
-            return false;
-    }
+    if (step == TR_OPTIONS_BAD)
+        return false;
     if (request->are_ids && request->are_positions) {
         tr_usage_error("place", "--ids and --positions exclude each other");
         return false;

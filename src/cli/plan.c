@@ -44,8 +44,9 @@ static bool take_option(struct request *request, const struct tr_options *option
                        options->value);
         return false;
     case TR_OPTION_NODE:
+        return tr_node_list_add(&request->before, &request->settings, options->value);
     case OPTION_ADD:
-        return true; /* on the second round: a position needs the partitions */
+        return tr_node_list_add(&request->added, &request->settings, options->value);
     case OPTION_KEYS:
         return tr_option_number(options, "--keys", 1, KEYS_MAX, &request->key_count);
     case OPTION_REMOVE:
@@ -67,17 +68,7 @@ static bool read_request(struct request *request, int argc, char **argv)
         if (!take_option(request, &options))
             return false;
     }
-    if (step == TR_OPTIONS_BAD || request->settings.wants_help)
-        return step != TR_OPTIONS_BAD;
-    options = tr_options_start("plan", option_table, argc, argv);
-    while (tr_options_next(&options) == TR_OPTIONS_ONE) {
-        struct tr_node_list *list = options.id == TR_OPTION_NODE ? &request->before
-                                    : options.id == OPTION_ADD   ? &request->added
-                                                                 : NULL;
-        if (list != NULL && !tr_node_list_add(list, &request->settings, options.value))
-            return false;
-    }
-    return true;
+    return step != TR_OPTIONS_BAD;
 }
 
 static bool is_removed(const struct request *request, const char *name)

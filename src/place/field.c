@@ -111,39 +111,6 @@ uint32_t tr_field_first(const struct tr_field *field, const struct tr_scorer *sc
     return winner;
 }
 
-/* Each place takes the smaller and hands the larger on: no branch to guess. Inlined with a constant
- * `want`. */
-static inline uint32_t smallest_of(const uint32_t *estimates, size_t count, size_t want)
-{
-    uint32_t smallest[TR_FIELD_FEW];
-    for (size_t i = 0; i < want; i++)
-        smallest[i] = UINT32_MAX;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t carried = estimates[i];
-        for (size_t place = 0; place < want; place++) {
-            uint32_t kept = smallest[place];
-            smallest[place] = carried < kept ? carried : kept;
-            carried = carried < kept ? kept : carried;
-        }
-    }
-    return smallest[want - 1];
-}
-
-uint32_t tr_field_smallest(const uint32_t *estimates, size_t count, size_t want)
-{
-    TR_ASSERT(want >= 1 && want <= count && want <= TR_FIELD_FEW);
-    switch (want) {
-    case 1:
-        return smallest_of(estimates, count, 1);
-    case 2:
-        return smallest_of(estimates, count, 2);
-    case 3:
-        return smallest_of(estimates, count, 3);
-    default:
-        return smallest_of(estimates, count, want);
-    }
-}
-
 void tr_candidates_set(const struct tr_candidates *candidates, size_t index, uint64_t seed,
                        uint64_t weight)
 {

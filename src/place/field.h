@@ -70,7 +70,4 @@ void tr_field_rank_plain(const struct tr_field *field, enum tr_kernel kernel, ui
 void tr_field_rank_logarithmic(const struct tr_field *field, enum tr_kernel kernel, uint64_t key,
                                size_t want, uint32_t *winners);
 
-/* The `want`th smallest of `count` estimates, 1 <= want <= count. */
-uint32_t tr_field_smallest(const uint32_t *estimates, size_t count, size_t want);
-
 #endif

@@ -66,7 +66,7 @@ static void open_block(struct race *race, struct tr_block block)
     uint32_t offered = 0;
     if (missing > 0 && missing < block.count) {
         if (missing > 1)
-            promising = tr_field_smallest(estimates, block.count, missing);
+            promising = tr_score_smallest(estimates, block.count, missing);
         offered = tr_score_mask(race->kernel, estimates, promising) & all;
         offer_mask(race, block.first, offered);
     }
@@ -82,9 +82,9 @@ static void scan_chunk(struct race *race, size_t first, size_t blocks)
     size_t want = race->list.want;
     uint32_t within = UINT32_MAX;
     if (want <= 4)
-        within = tr_field_smallest(groups, 4, want);
+        within = tr_score_smallest(groups, 4, want);
     else if (want <= blocks)
-        within = tr_field_smallest(minima, blocks, want);
+        within = tr_score_smallest(minima, blocks, want);
     uint32_t bar = tr_score_bar(within, race->field->inverse_least);
     race->limit = bar < race->limit ? bar : race->limit;
     for (size_t i = 0; i < blocks; i++) {

@@ -126,8 +126,8 @@ static uint32_t bar_of_chunk(const uint32_t *minima, size_t blocks, const uint32
                              size_t want)
 {
     if (want <= 4)
-        return tr_field_smallest(groups, 4, want);
-    return want <= blocks ? tr_field_smallest(minima, blocks, want) : UINT32_MAX;
+        return tr_score_smallest(groups, 4, want);
+    return want <= blocks ? tr_score_smallest(minima, blocks, want) : UINT32_MAX;
 }
 
 static void rank_many_blocks(struct podium *podium, const struct tr_field *field,

@@ -2,6 +2,8 @@
 /* The portable kernel, and the choice between it and the others. */
 #include "place/score.h"
 
+#include "base/assert.h"
+
 #if defined(__aarch64__)
 #define SIMD             TR_KERNEL_NEON
 #define SIMD_NAMED(verb) tr_score_##verb##_neon
@@ -115,4 +117,37 @@ uint32_t tr_score_possible(enum tr_kernel kernel, const struct tr_lanes *lanes, 
 #endif
     (void)kernel;
     return possible_portable(lanes, count, key, least);
+}
+
+/* Each place takes the smaller and hands the larger on: no branch to guess. Inlined with a constant
+ * `want`. */
+static inline uint32_t smallest_of(const uint32_t *estimates, size_t count, size_t want)
+{
+    uint32_t smallest[TR_SCORE_BLOCK];
+    for (size_t i = 0; i < want; i++)
+        smallest[i] = UINT32_MAX;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t carried = estimates[i];
+        for (size_t place = 0; place < want; place++) {
+            uint32_t kept = smallest[place];
+            smallest[place] = carried < kept ? carried : kept;
+            carried = carried < kept ? kept : carried;
+        }
+    }
+    return smallest[want - 1];
+}
+
+uint32_t tr_score_smallest(const uint32_t *estimates, size_t count, size_t want)
+{
+    TR_ASSERT(want >= 1 && want <= count && want <= TR_SCORE_BLOCK);
+    switch (want) {
+    case 1:
+        return smallest_of(estimates, count, 1);
+    case 2:
+        return smallest_of(estimates, count, 2);
+    case 3:
+        return smallest_of(estimates, count, 3);
+    default:
+        return smallest_of(estimates, count, want);
+    }
 }

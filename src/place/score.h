@@ -98,6 +98,9 @@ void tr_score_minima(enum tr_kernel kernel, const struct tr_lanes *lanes, size_t
 uint32_t tr_score_mask(enum tr_kernel kernel, const uint32_t estimates[TR_SCORE_BLOCK],
                        uint32_t limit);
 
+/* The `want`th smallest of `count` estimates, 1 <= want <= count, want <= TR_SCORE_BLOCK. */
+uint32_t tr_score_smallest(const uint32_t *estimates, size_t count, size_t want);
+
 /* The kernels, one file each; a machine has the ones its compiler could make. */
 uint32_t tr_score_estimate_neon(const struct tr_lanes *lanes, struct tr_block block, uint64_t key,
                                 uint32_t estimates[TR_SCORE_BLOCK]);

@@ -98,7 +98,7 @@ static void the_smallest_are_found(void **state)
         size_t want = 1 + tr_random_below(&random, count < 16 ? count : 16);
         for (size_t i = 0; i < count; i++)
             numbers[i] = (uint32_t)tr_random_below(&random, 50);
-        uint32_t found = tr_field_smallest(numbers, count, want);
+        uint32_t found = tr_score_smallest(numbers, count, want);
         size_t below = 0;
         size_t equal = 0;
         for (size_t i = 0; i < count; i++) {
