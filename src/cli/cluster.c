@@ -103,6 +103,34 @@ void tr_node_list_fini(struct tr_node_list *list)
     *list = (struct tr_node_list){.count = 0};
 }
 
+/* Is this the strategy, with a version or without? */
+static bool is_strategy(const struct tr_cluster_settings *settings, const char *name)
+{
+    size_t size = strlen(name);
+    return strncmp(settings->strategy, name, size) == 0 &&
+           (settings->strategy[size] == '\0' || settings->strategy[size] == '@');
+}
+
+/* Options that one strategy alone has use for. */
+static bool check_use(const struct tr_cluster_settings *settings)
+{
+    const char *option = NULL;
+    const char *strategy = NULL;
+    if (settings->levels != NULL || settings->spread != NULL) {
+        option = settings->levels != NULL ? "--levels" : "--spread";
+        strategy = "crush";
+    }
+    if (settings->partitions != 0 && (option == NULL || is_strategy(settings, strategy))) {
+        option = "--partitions";
+        strategy = "keyspace";
+    }
+    if (option == NULL || is_strategy(settings, strategy))
+        return true;
+    tr_usage_error(settings->command, "%s is for --strategy %s, not for %s", option, strategy,
+                   settings->strategy);
+    return false;
+}
+
 /* Levels of a path of names with `separator` between them. */
 static size_t count_levels(const char *path, char separator)
 {
@@ -119,11 +147,6 @@ static bool check_levels(const struct tr_cluster_settings *settings,
     if (settings->levels == NULL)
         return true;
     size_t levels = count_levels(settings->levels, ',');
-    if (strcmp(settings->strategy, "crush") != 0 && strncmp(settings->strategy, "crush@", 6) != 0) {
-        tr_usage_error(settings->command, "--levels is for the strategy crush, not for %s",
-                       settings->strategy);
-        return false;
-    }
     for (size_t i = 0; i < list->count; i++) {
         size_t depth = list->nodes[i].zone == NULL ? 0 : count_levels(list->nodes[i].zone, '/');
         if (depth == levels)
@@ -175,6 +198,26 @@ static void say_strategies(const struct tr_cluster_settings *settings, const cha
                    names);
 }
 
+/* The way out of a fault, where there is one to tell. */
+static const char *way_out(enum tryst_place_status status)
+{
+    switch ((int)status) {
+    case TRYST_PLACE_DUPLICATE_NAME:
+        return "; to change a node in a plan, --remove it as well";
+    case TRYST_PLACE_WEIGHT_UNUSED:
+        return ": weights are for rendezvous, carp, virtual, skeleton, crush and ring";
+    case TRYST_PLACE_ZONE_UNUSED:
+        return ": zones are for crush";
+    case TRYST_PLACE_POSITION_UNUSED:
+        return ": positions are for keyspace";
+    case TRYST_PLACE_POSITION_TAKEN:
+    case TRYST_PLACE_NO_POSITION_LEFT:
+        return "; more --partitions make room";
+    default:
+        return "";
+    }
+}
+
 /* The line for a map that could not be built. */
 static void say_fault(const struct tr_cluster_settings *settings, const struct tr_node_list *list,
                       enum tryst_place_status status, size_t fault)
@@ -185,10 +228,10 @@ static void say_fault(const struct tr_cluster_settings *settings, const struct t
     else if (status == TRYST_PLACE_NO_NODES)
         tr_usage_error(settings->command, "no nodes: give at least one --node NAME");
     else if (fault < list->count)
-        tr_usage_error(settings->command, "node '%s': %s (strategy %s)", list->nodes[fault].name,
-                       what, settings->strategy);
+        tr_usage_error(settings->command, "node '%s': %s%s", list->nodes[fault].name, what,
+                       way_out(status));
     else
-        tr_usage_error(settings->command, "%s (strategy %s)", what, settings->strategy);
+        tr_usage_error(settings->command, "%s%s", what, way_out(status));
 }
 
 /* Positions on the command line are fractions of the circle; the library wants partitions. */
@@ -206,7 +249,8 @@ struct tryst_place_map *tr_cluster_map(const struct tr_cluster_settings *setting
 {
     struct tryst_place_config config = {.strategy = settings->strategy,
                                         .partitions = settings->partitions};
-    if (!check_levels(settings, list) || !find_spread(settings, &config.spread))
+    if (!check_use(settings) || !check_levels(settings, list) ||
+        !find_spread(settings, &config.spread))
         return NULL;
     find_positions(settings, list);
     size_t size = tryst_place_map_size(&config, list->nodes, list->count);

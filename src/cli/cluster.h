@@ -29,7 +29,8 @@ enum {
     {"--strategy", true, TR_OPTION_STRATEGY}, {"--replicas", true, TR_OPTION_REPLICAS},            \
     {"--levels", true, TR_OPTION_LEVELS}, {"--spread", true, TR_OPTION_SPREAD},                    \
     {"--partitions", true, TR_OPTION_PARTITIONS}, {"--node", true, TR_OPTION_NODE},                \
-    {"--json", false, TR_OPTION_JSON}, {"--help", false, TR_OPTION_HELP}
+    {"--json", false, TR_OPTION_JSON}, {"--help", false, TR_OPTION_HELP},                          \
+    {"-h", false, TR_OPTION_HELP}
 /* clang-format on */
 
 /* What was asked for, before it is checked as a whole. */

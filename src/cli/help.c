@@ -18,18 +18,26 @@ static const char general[] =
     "Try:  tryst place --node a --node b --node c order-17 order-18\n"
     "      tryst plan --node a --node b --node c --add d --svg plan.svg\n";
 
-#define CLUSTER_HELP                                                                               \
-    "  --strategy S      chronos, rendezvous (the default), carp, virtual, skeleton, crush, "      \
-    "ring\n"                                                                                       \
-    "                    or keyspace; with a version, rendezvous@1\n"                              \
-    "  --replicas K      nodes per key (2)\n"                                                      \
-    "  --levels A,B      crush: names of the zones' levels, outermost first\n"                     \
-    "  --spread LEVEL    crush: no two replicas in one zone of this level while there are "        \
-    "enough\n"                                                                                     \
-    "                    (the outermost; a name from --levels, or its number from 1)\n"            \
-    "  --partitions P    keyspace: partitions of the circle, 1 to 4294967296 (1024)\n"             \
-    "  --node NODE       a node; again for each one. NODE is NAME[,weight=W][,zone=A/B][,at=P]:\n" \
-    "                    W from 1/65536 to 65536 (1), P in [0,1) (the widest gap's middle)\n"
+/* clang-format off */
+#define CLUSTER_HELP                                                                                 \
+    "  --strategy S      how keys are placed, with a version if you like (rendezvous@1):\n"          \
+    "                      rendezvous  highest random weight, the default; takes weights\n"          \
+    "                      crush       by zones, replicas in distinct ones; weights and zones\n"     \
+    "                      skeleton    rendezvous by levels, for thousands of nodes; weights\n"      \
+    "                      ring        consistent hashing; weights\n"                                \
+    "                      virtual     rendezvous with virtual locations; weights\n"                 \
+    "                      carp        rendezvous with CARP's load factors; weights\n"               \
+    "                      chronos     the hashing of the Chronos timer service\n"                   \
+    "                      keyspace    a ring of fixed partitions; positions\n"                      \
+    "  --replicas K      nodes per key (2); all of them if there are fewer\n"                        \
+    "  --levels A,B      crush: names of the zones' levels, outermost first\n"                       \
+    "  --spread LEVEL    crush: no two replicas in one zone of this level while there are\n"         \
+    "                    enough; a name from --levels or its number from 1 (the outermost)\n"        \
+    "  --partitions P    keyspace: partitions of the circle, 1 to 4294967296 (1024)\n"               \
+    "  --node NODE       a node, NAME[,weight=W][,zone=A/B][,at=P]; once for each node.\n"           \
+    "                    W: a decimal from 1/65536 to 65536 (1). P: a position in [0,1) (the\n"      \
+    "                    middle of the widest gap between the nodes before it)\n"
+/* clang-format on */
 
 static const char place[] =
     "usage: tryst place [OPTION]... --node NODE... KEY...\n"
@@ -38,6 +46,8 @@ static const char place[] =
     "\n" CLUSTER_HELP "  --ids             keys are 64-bit ids in hexadecimal\n"
     "  --positions       keys are positions in [0,1) on the circle of ring or keyspace\n"
     "  --json            one JSON document instead\n"
+    "  -                 keys from standard input, one a line\n"
+    "  --                what follows are keys, also if they begin with -\n"
     "\n"
     "Example:  tryst place --strategy crush --levels region,rack --spread region \\\n"
     "              --node a,zone=eu/r1 --node b,zone=eu/r2 --node c,zone=us/r1,weight=2 order-17\n";

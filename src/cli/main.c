@@ -66,7 +66,7 @@ static enum tr_exit dispatch(int argc, char **argv)
         return TR_EXIT_USAGE;
     }
     const char *command = argv[1];
-    if (strcmp(command, "--version") == 0) {
+    if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
         puts("tryst " TRYST_VERSION);
         return TR_EXIT_OK;
     }

@@ -25,8 +25,10 @@ static enum tr_options_step read_option(struct tr_options *options, const char *
     size_t size = strcspn(argument, "=");
     const struct tr_option *option = find(options, argument, size);
     if (option == NULL) {
-        tr_usage_error(options->command, "no option %.*s; 'tryst help %s' lists them", (int)size,
-                       argument, options->command);
+        tr_usage_error(options->command,
+                       "no option %.*s; 'tryst help %s' lists them, and what begins with - but is "
+                       "none goes after --",
+                       (int)size, argument, options->command);
         return TR_OPTIONS_BAD;
     }
     bool has_value = argument[size] == '=';
@@ -75,8 +77,9 @@ bool tr_option_number(const struct tr_options *options, const char *name, uint64
         value = value * 10 + digit;
     }
     if (!is_number || value < least || value > most) {
-        tr_usage_error(options->command, "%s must be a whole number from %" PRIu64 " to %" PRIu64,
-                       name, least, most);
+        tr_usage_error(options->command,
+                       "%s must be a whole number from %" PRIu64 " to %" PRIu64 ", not '%s'", name,
+                       least, most, options->value);
         return false;
     }
     *number = value;

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 enum {
     OPTION_IDS = TR_CLUSTER_OPTIONS_END,
@@ -20,17 +21,50 @@ static const struct tr_option option_table[] = {
 struct request {
     struct tr_cluster_settings settings;
     struct tr_node_list nodes;
-    const char **keys;
+    char **keys;
     size_t key_count;
+    size_t key_cap;
     bool are_ids;
     bool are_positions;
 };
+
+/* Takes a key, which is copied. */
+static void add_key(struct request *request, const char *key)
+{
+    if (request->key_count == request->key_cap) {
+        request->key_cap = request->key_cap == 0 ? 64 : 2 * request->key_cap;
+        request->keys = tr_reallocate(request->keys, request->key_cap, sizeof *request->keys);
+    }
+    char *copy = tr_allocate(strlen(key) + 1, 1);
+    memcpy(copy, key, strlen(key) + 1);
+    request->keys[request->key_count++] = copy;
+}
+
+/* Keys from standard input, one a line. */
+static bool read_keys(struct request *request)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    for (ssize_t size; (size = getline(&line, &cap, stdin)) >= 0;) {
+        if (size > 0 && line[size - 1] == '\n')
+            line[size - 1] = '\0';
+        add_key(request, line);
+    }
+    free(line);
+    if (ferror(stdin)) {
+        tr_usage_error("place", "cannot read keys from standard input");
+        return false;
+    }
+    return true;
+}
 
 static bool take_option(struct request *request, const struct tr_options *options)
 {
     switch (options->id) {
     case 0:
-        request->keys[request->key_count++] = options->value;
+        if (strcmp(options->value, "-") == 0 && !options->operands_only)
+            return read_keys(request);
+        add_key(request, options->value);
         return true;
     case TR_OPTION_NODE:
         return tr_node_list_add(&request->nodes, &request->settings, options->value);
@@ -43,6 +77,18 @@ static bool take_option(struct request *request, const struct tr_options *option
     default:
         return tr_cluster_take(&request->settings, options);
     }
+}
+
+/* A tab or line break in a key would make one line look like two. */
+static bool check_keys(const struct request *request)
+{
+    for (size_t i = 0; i < request->key_count && !request->settings.as_json; i++) {
+        if (strpbrk(request->keys[i], "\t\n\r") != NULL) {
+            tr_usage_error("place", "a key has a tab or a line break in it: use --json");
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool read_request(struct request *request, int argc, char **argv)
@@ -59,7 +105,7 @@ static bool read_request(struct request *request, int argc, char **argv)
         tr_usage_error("place", "--ids and --positions exclude each other");
         return false;
     }
-    return true;
+    return check_keys(request);
 }
 
 static bool parse_id(const char *text, uint64_t *id)
@@ -101,7 +147,7 @@ static bool make_key(const struct request *request, const struct tryst_place_map
     }
     uint64_t id;
     if (!parse_id(text, &id)) {
-        tr_usage_error("place", "key '%s': an id is 1 to 16 hexadecimal digits", text);
+        tr_usage_error("place", "key '%s': an id is 1 to 16 hexadecimal digits, without 0x", text);
         return false;
     }
     *key = tryst_place_key_of_id(map, id);
@@ -170,7 +216,6 @@ static enum tr_exit run(const struct request *request, const struct tryst_place_
 enum tr_exit tr_command_place(int argc, char **argv)
 {
     struct request request = {.settings = tr_cluster_defaults("place")};
-    request.keys = tr_allocate((size_t)argc, sizeof *request.keys);
     enum tr_exit status = TR_EXIT_USAGE;
     struct tryst_place_map *map = NULL;
     if (!read_request(&request, argc, argv)) {
@@ -180,11 +225,14 @@ enum tr_exit tr_command_place(int argc, char **argv)
         status = TR_EXIT_OK;
     } else if ((map = tr_cluster_map(&request.settings, &request.nodes)) != NULL) {
         if (request.key_count == 0)
-            tr_usage_error("place", "no keys: give at least one after the nodes");
+            tr_usage_error("place",
+                           "no keys: give at least one, or - to read them from standard input");
         else
             status = run(&request, map);
     }
     free(map);
+    for (size_t i = 0; i < request.key_count; i++)
+        free(request.keys[i]);
     free(request.keys);
     tr_node_list_fini(&request.nodes);
     return status;

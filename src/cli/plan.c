@@ -87,7 +87,8 @@ static bool check_removed(const struct request *request)
         for (size_t node = 0; node < request->before.count && !is_there; node++)
             is_there = strcmp(request->before.nodes[node].name, request->removed[i]) == 0;
         if (!is_there) {
-            tr_usage_error("plan", "--remove %s: no node of that name", request->removed[i]);
+            tr_usage_error("plan", "--remove %s: no node of that name (a name alone is meant)",
+                           request->removed[i]);
             return false;
         }
     }
@@ -122,23 +123,28 @@ static void mark_changed(struct tr_plan *plan, const struct request *request)
     }
 }
 
-static enum tr_exit write_svg(const struct tr_plan *plan, const char *path)
+static enum tr_exit svg_failed(const char *path)
 {
-    FILE *file = fopen(path, "w");
-    if (file != NULL)
-        tr_plan_print_svg(plan, file);
-    bool is_written = file != NULL && !ferror(file);
-    if (file != NULL && fclose(file) != 0)
-        is_written = false;
-    if (is_written)
-        return TR_EXIT_OK;
-    fprintf(stderr, "tryst plan: cannot write %s: %s\n", path, strerror(errno));
+    fprintf(stderr, "tryst plan: cannot write '%s': %s\n", path, strerror(errno));
     return TR_EXIT_FAILED;
+}
+
+static enum tr_exit write_svg(const struct tr_plan *plan, FILE *file, const char *path)
+{
+    tr_plan_print_svg(plan, file);
+    bool is_written = !ferror(file);
+    if (fclose(file) != 0)
+        is_written = false;
+    return is_written ? TR_EXIT_OK : svg_failed(path);
 }
 
 static enum tr_exit run(struct request *request, const struct tryst_place_map *before,
                         const struct tryst_place_map *after)
 {
+    /* Opened first: nobody should wait for a plan that cannot be drawn. */
+    FILE *svg = request->svg_path == NULL ? NULL : fopen(request->svg_path, "w");
+    if (request->svg_path != NULL && svg == NULL)
+        return svg_failed(request->svg_path);
     struct tr_plan plan;
     bool progress = isatty(STDERR_FILENO) == 1;
     tr_plan_measure(&plan, before, after, (size_t)request->settings.replicas, request->key_count,
@@ -149,8 +155,8 @@ static enum tr_exit run(struct request *request, const struct tryst_place_map *b
     else
         tr_plan_print_table(&plan, stdout);
     enum tr_exit status = TR_EXIT_OK;
-    if (request->svg_path != NULL)
-        status = write_svg(&plan, request->svg_path);
+    if (svg != NULL)
+        status = write_svg(&plan, svg, request->svg_path);
     tr_plan_fini(&plan);
     return status;
 }

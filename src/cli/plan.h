@@ -9,7 +9,7 @@
 
 #include <tryst/place.h>
 
-/* The source of a copy that is new, the end of one that goes. */
+/* The source of a copy that is created, the end of one that is dropped. */
 #define TR_PLAN_NOWHERE UINT32_MAX
 
 enum tr_plan_change {
@@ -51,8 +51,10 @@ struct tr_plan {
     size_t flow_count;
     struct tr_plan_counts before; /* in all */
     struct tr_plan_counts after;
-    struct tr_plan_counts moved; /* what arrives somewhere */
-    struct tr_plan_counts least; /* the least that any way from these shares to those could move */
+    struct tr_plan_counts moved;
+    uint64_t created; /* copies that come from nowhere: keys get more replicas than they had */
+    uint64_t dropped; /* copies that go nowhere: fewer */
+    struct tr_plan_counts least; /* that any way from these shares to those must move */
 };
 
 /* Looks up `key_count` sample keys in both maps. `progress` draws a bar on standard error. */
@@ -67,6 +69,9 @@ void tr_plan_print_svg(const struct tr_plan *plan, FILE *out);
 
 /* `part` of `whole` in percent. */
 double tr_plan_percent(uint64_t part, uint64_t whole);
+
+/* Are there backups to tell of? */
+bool tr_plan_has_backups(const struct tr_plan *plan);
 
 const char *tr_plan_change_text(enum tr_plan_change change);
 

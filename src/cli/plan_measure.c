@@ -134,7 +134,9 @@ static void count_moves(struct tr_plan *plan, struct flow_table *flows, const st
         if (lost == TR_PLAN_NOWHERE && gained == TR_PLAN_NOWHERE)
             return;
         flow(flows, lost, gained)->copies++;
-        plan->moved.copies += gained != TR_PLAN_NOWHERE;
+        plan->created += lost == TR_PLAN_NOWHERE;
+        plan->dropped += gained == TR_PLAN_NOWHERE;
+        plan->moved.copies += lost != TR_PLAN_NOWHERE && gained != TR_PLAN_NOWHERE;
     }
 }
 
@@ -208,8 +210,8 @@ static void collect_flows(struct tr_plan *plan, struct flow_table *table)
     free(table->is_taken);
 }
 
-/* Whatever goes up somewhere must have come from elsewhere: no way from these shares to those moves
- * less. */
+/* Whatever goes up somewhere, and was not created, must have come from elsewhere: no way from these
+ * shares to those moves less. */
 static void sum_up(struct tr_plan *plan)
 {
     for (size_t i = 0; i < plan->node_count; i++) {
@@ -223,6 +225,7 @@ static void sum_up(struct tr_plan *plan)
         if (node->after.copies > node->before.copies)
             plan->least.copies += node->after.copies - node->before.copies;
     }
+    plan->least.copies -= plan->created;
 }
 
 void tr_plan_measure(struct tr_plan *plan, const struct tryst_place_map *before,

@@ -12,6 +12,12 @@ double tr_plan_percent(uint64_t part, uint64_t whole)
     return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
 }
 
+bool tr_plan_has_backups(const struct tr_plan *plan)
+{
+    return plan->before.copies > plan->before.primaries ||
+           plan->after.copies > plan->after.primaries;
+}
+
 const char *tr_plan_change_text(enum tr_plan_change change)
 {
     switch (change) {
@@ -27,59 +33,91 @@ const char *tr_plan_change_text(enum tr_plan_change change)
     return "";
 }
 
-static const char *name_of(const struct tr_plan *plan, uint32_t node)
+/* Characters of a text in UTF-8. */
+static size_t characters(const char *text)
 {
-    return node == TR_PLAN_NOWHERE ? "-" : plan->nodes[node].name;
+    size_t count = 0;
+    for (; *text != '\0'; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
 }
 
-static int name_width(const struct tr_plan *plan)
+static void print_padded(FILE *out, const char *text, size_t width)
 {
-    size_t width = 4;
+    size_t size = characters(text);
+    fprintf(out, "%s%*s", text, size < width ? (int)(width - size) : 0, "");
+}
+
+static size_t name_width(const struct tr_plan *plan)
+{
+    size_t width = plan->created + plan->dropped > 0 ? strlen("(dropped)") : 4;
     for (size_t i = 0; i < plan->node_count; i++) {
-        size_t size = strlen(plan->nodes[i].name);
+        size_t size = characters(plan->nodes[i].name);
         width = size > width ? size : width;
     }
-    return (int)width;
+    return width;
 }
 
 static void print_share(FILE *out, bool is_there, uint64_t part, uint64_t whole)
 {
     if (is_there)
-        fprintf(out, "  %7.3f%%", tr_plan_percent(part, whole));
+        fprintf(out, "  %6.2f%%", tr_plan_percent(part, whole));
     else
-        fprintf(out, "  %8s", "-");
+        fprintf(out, "  %7s", "-");
 }
 
-static void print_nodes(const struct tr_plan *plan, FILE *out, int width)
+static void print_nodes(const struct tr_plan *plan, FILE *out, size_t width)
 {
-    fprintf(out, "%-*s  %-8s %19s %20s\n", width, "", "", "primaries", "copies");
-    fprintf(out, "%-*s  %-8s  %8s  %8s  %8s  %8s\n", width, "node", "", "before", "after", "before",
-            "after");
+    bool has_backups = tr_plan_has_backups(plan);
+    fprintf(out, "%*s%s\n", (int)width + 23, "primaries", has_backups ? "        all copies" : "");
+    print_padded(out, "node", width);
+    fprintf(out, "  %-8s  %7s  %7s", "", "before", "after");
+    fprintf(out, has_backups ? "  %7s  %7s\n" : "\n", "before", "after");
     for (size_t i = 0; i < plan->node_count; i++) {
         const struct tr_plan_node *node = &plan->nodes[i];
         bool was_there = node->change != TR_PLAN_JOINS;
         bool is_there = node->change != TR_PLAN_LEAVES;
-        fprintf(out, "%-*s  %-8s", width, node->name, tr_plan_change_text(node->change));
+        print_padded(out, node->name, width);
+        fprintf(out, "  %-8s", tr_plan_change_text(node->change));
         print_share(out, was_there, node->before.primaries, plan->before.primaries);
         print_share(out, is_there, node->after.primaries, plan->after.primaries);
-        print_share(out, was_there, node->before.copies, plan->before.copies);
-        print_share(out, is_there, node->after.copies, plan->after.copies);
+        if (has_backups) {
+            print_share(out, was_there, node->before.copies, plan->before.copies);
+            print_share(out, is_there, node->after.copies, plan->after.copies);
+        }
         fputc('\n', out);
     }
 }
 
-static void print_flows(const struct tr_plan *plan, FILE *out, int width)
+static void print_flow(const struct tr_plan *plan, FILE *out, size_t width,
+                       const struct tr_plan_flow *flow)
+{
+    bool is_new = flow->from == TR_PLAN_NOWHERE;
+    bool is_dropped = flow->to == TR_PLAN_NOWHERE;
+    uint64_t whole = is_dropped ? plan->before.copies : plan->after.copies;
+    print_padded(out, is_new ? "(new)" : plan->nodes[flow->from].name, width);
+    fputs(" -> ", out);
+    print_padded(out, is_dropped ? "(dropped)" : plan->nodes[flow->to].name, width);
+    if (is_new || is_dropped)
+        fprintf(out, "%11s", "-");
+    else
+        fprintf(out, "%10.2f%%", tr_plan_percent(flow->moved.primaries, plan->after.primaries));
+    if (tr_plan_has_backups(plan))
+        fprintf(out, "%11.2f%%", tr_plan_percent(flow->moved.copies, whole));
+    fputc('\n', out);
+}
+
+static void print_flows(const struct tr_plan *plan, FILE *out, size_t width)
 {
     if (plan->flow_count == 0)
         return;
-    fprintf(out, "\n%-*s    %-*s  %9s  %9s\n", width, "from", width, "to", "primaries", "copies");
-    for (size_t i = 0; i < plan->flow_count && i < FLOWS_SHOWN; i++) {
-        const struct tr_plan_flow *flow = &plan->flows[i];
-        fprintf(out, "%-*s -> %-*s  %8.3f%%  %8.3f%%\n", width, name_of(plan, flow->from), width,
-                name_of(plan, flow->to),
-                tr_plan_percent(flow->moved.primaries, plan->after.primaries),
-                tr_plan_percent(flow->moved.copies, plan->after.copies));
-    }
+    fputc('\n', out);
+    print_padded(out, "from", width);
+    fputs("    ", out);
+    print_padded(out, "to", width);
+    fprintf(out, "%11s%s\n", "primaries", tr_plan_has_backups(plan) ? "  all copies" : "");
+    for (size_t i = 0; i < plan->flow_count && i < FLOWS_SHOWN; i++)
+        print_flow(plan, out, width, &plan->flows[i]);
     if (plan->flow_count > FLOWS_SHOWN)
         fprintf(out, "and %zu smaller ones: --json lists them all\n",
                 plan->flow_count - FLOWS_SHOWN);
@@ -87,22 +125,30 @@ static void print_flows(const struct tr_plan *plan, FILE *out, int width)
 
 static void print_total(FILE *out, const char *what, uint64_t moved, uint64_t least, uint64_t all)
 {
-    fprintf(out, "%-9s  %7.3f%% move; the least that could is %.3f%%\n", what,
-            tr_plan_percent(moved, all), tr_plan_percent(least, all));
+    fprintf(out, "%.2f%% of the %s move; any way from these shares to those moves %.2f%% or more\n",
+            tr_plan_percent(moved, all), what, tr_plan_percent(least, all));
 }
 
 void tr_plan_print_table(const struct tr_plan *plan, FILE *out)
 {
-    int width = name_width(plan);
-    fprintf(out, "%s, %zu replica%s, from %zu to %zu node%s, by %" PRIu64 " sample keys\n\n",
+    size_t width = name_width(plan);
+    fprintf(out, "%s, %zu replica%s, from %zu to %zu node%s, by %" PRIu64 " sample key%s\n\n",
             plan->strategy, plan->replicas, plan->replicas == 1 ? "" : "s", plan->before_count,
-            plan->after_count, plan->after_count == 1 ? "" : "s", plan->key_count);
+            plan->after_count, plan->after_count == 1 ? "" : "s", plan->key_count,
+            plan->key_count == 1 ? "" : "s");
     print_nodes(plan, out, width);
     print_flows(plan, out, width);
     fputc('\n', out);
     print_total(out, "primaries", plan->moved.primaries, plan->least.primaries,
                 plan->after.primaries);
-    print_total(out, "copies", plan->moved.copies, plan->least.copies, plan->after.copies);
+    if (tr_plan_has_backups(plan))
+        print_total(out, "copies", plan->moved.copies, plan->least.copies, plan->after.copies);
+    if (plan->created > 0)
+        fprintf(out, "%.2f%% of the copies are new: keys get more replicas than they had\n",
+                tr_plan_percent(plan->created, plan->after.copies));
+    if (plan->dropped > 0)
+        fprintf(out, "%.2f%% of the copies are dropped: keys get fewer replicas than they had\n",
+                tr_plan_percent(plan->dropped, plan->before.copies));
 }
 
 static void json_counts(FILE *out, const char *name, struct tr_plan_counts counts)
@@ -120,17 +166,8 @@ static void json_name(FILE *out, const char *member, const struct tr_plan *plan,
         tr_json_string(out, plan->nodes[node].name, strlen(plan->nodes[node].name));
 }
 
-void tr_plan_print_json(const struct tr_plan *plan, FILE *out)
+static void json_nodes(const struct tr_plan *plan, FILE *out)
 {
-    fprintf(out, "{\n  \"strategy\": \"%s\",\n  \"replicas\": %zu,\n  \"keys\": %" PRIu64 ",\n",
-            plan->strategy, plan->replicas, plan->key_count);
-    fputs("  ", out);
-    json_counts(out, "total", plan->after);
-    fputs(",\n  ", out);
-    json_counts(out, "moved", plan->moved);
-    fputs(",\n  ", out);
-    json_counts(out, "least", plan->least);
-    fputs(",\n  \"nodes\": [", out);
     for (size_t i = 0; i < plan->node_count; i++) {
         const struct tr_plan_node *node = &plan->nodes[i];
         fputs(i == 0 ? "\n    {" : ",\n    {", out);
@@ -141,7 +178,10 @@ void tr_plan_print_json(const struct tr_plan *plan, FILE *out)
         json_counts(out, "after", node->after);
         fputc('}', out);
     }
-    fputs("\n  ],\n  \"moves\": [", out);
+}
+
+static void json_flows(const struct tr_plan *plan, FILE *out)
+{
     for (size_t i = 0; i < plan->flow_count; i++) {
         const struct tr_plan_flow *flow = &plan->flows[i];
         fputs(i == 0 ? "\n    {" : ",\n    {", out);
@@ -151,5 +191,22 @@ void tr_plan_print_json(const struct tr_plan *plan, FILE *out)
         fprintf(out, ", \"primaries\": %" PRIu64 ", \"copies\": %" PRIu64 "}",
                 flow->moved.primaries, flow->moved.copies);
     }
+}
+
+void tr_plan_print_json(const struct tr_plan *plan, FILE *out)
+{
+    fprintf(out, "{\n  \"strategy\": \"%s\",\n  \"replicas\": %zu,\n  \"keys\": %" PRIu64 ",\n  ",
+            plan->strategy, plan->replicas, plan->key_count);
+    json_counts(out, "total", plan->after);
+    fputs(",\n  ", out);
+    json_counts(out, "moved", plan->moved);
+    fputs(",\n  ", out);
+    json_counts(out, "least", plan->least);
+    fprintf(out, ",\n  \"created\": %" PRIu64 ",\n  \"dropped\": %" PRIu64, plan->created,
+            plan->dropped);
+    fputs(",\n  \"nodes\": [", out);
+    json_nodes(plan, out);
+    fputs("\n  ],\n  \"moves\": [", out);
+    json_flows(plan, out);
     fputs("\n  ]\n}\n", out);
 }

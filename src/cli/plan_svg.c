@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan as a picture: for primaries and for copies, the shares before on the left, those after on
- * the right, and ribbons from one to the other. What stays is grey; what moves has the colour of
- * where it goes. Beyond SLOTS_MAX nodes, those that change least are drawn as one.
+ * A plan as a picture: for primaries and for all copies, the shares before on the left, those after
+ * on the right, and ribbons from one to the other. What stays is grey; what moves has the colour of
+ * its reason. Beyond SLOTS_MAX nodes, those that change least are drawn as one.
  */
 #include "cli/plan.h"
 
@@ -11,13 +11,19 @@
 #include <string.h>
 
 #define SLOTS_MAX   16
-#define PANEL_WIDTH 620
-#define PANEL_LEFT  170 /* room for the names */
+#define FLOW_WIDTH  250 /* between the two columns of bars */
 #define BAR_WIDTH   16
 #define TOP         104
 #define HEIGHT      440
 #define GAP         8
-#define NAME_BYTES  22
+#define NAME_MOST   24 /* characters of a name that are shown */
+#define LETTER      7.5
+#define SHARE_WIDTH 60 /* of " 33.3%", and some air */
+
+#define STAYS_COLOUR   "#66758a"
+#define JOINS_COLOUR   "#2a9d62"
+#define LEAVES_COLOUR  "#c8503c"
+#define CHANGES_COLOUR "#d08a1d"
 
 struct slot {
     const char *name;
@@ -30,17 +36,16 @@ struct slot {
 
 struct panel {
     const char *title;
-    struct slot slots[SLOTS_MAX + 1];
-    uint64_t amount[SLOTS_MAX + 1][SLOTS_MAX + 1]; /* from -> to, what stays on the diagonal */
+    struct slot slots[SLOTS_MAX];
+    uint64_t amount[SLOTS_MAX][SLOTS_MAX]; /* from -> to; what stays is on the diagonal */
     size_t count;
-    uint64_t total;
+    uint64_t before;
+    uint64_t after;
     uint64_t moved;
     uint64_t least;
-    char others[32];
+    double left;   /* where it starts */
+    double margin; /* on both sides, for the names */
 };
-
-static const char *const palette[] = {"#2a9d62", "#3b78c4", "#d98b2b", "#9156b5",
-                                      "#c8503c", "#2aa3a3", "#b5942e", "#7a6ff0"};
 
 static uint64_t pick(struct tr_plan_counts counts, bool copies)
 {
@@ -80,7 +85,6 @@ static void assign_slots(const struct tr_plan *plan, size_t *slot_of, size_t *co
 static void fill_slots(struct panel *panel, const struct tr_plan *plan, const size_t *slot_of,
                        bool copies)
 {
-    size_t hidden = 0;
     for (size_t i = 0; i < plan->node_count; i++) {
         const struct tr_plan_node *node = &plan->nodes[i];
         struct slot *slot = &panel->slots[slot_of[i]];
@@ -88,11 +92,9 @@ static void fill_slots(struct panel *panel, const struct tr_plan *plan, const si
         slot->change = node->change;
         slot->before += pick(node->before, copies);
         slot->after += pick(node->after, copies);
-        hidden += slot_of[i] + 1 == panel->count;
     }
     if (plan->node_count > SLOTS_MAX) {
-        snprintf(panel->others, sizeof panel->others, "%zu others", hidden);
-        panel->slots[panel->count - 1].name = panel->others;
+        panel->slots[panel->count - 1].name = "all others";
         panel->slots[panel->count - 1].change = TR_PLAN_STAYS;
     }
     for (size_t i = 0; i < panel->count; i++)
@@ -119,13 +121,12 @@ static void fill_flows(struct panel *panel, const struct tr_plan *plan, const si
 static void fill_panel(struct panel *panel, const struct tr_plan *plan, const size_t *slot_of,
                        size_t count, bool copies)
 {
-    *panel = (struct panel){.title = copies ? "Copies (primaries and backups)" : "Primaries",
+    *panel = (struct panel){.title = copies ? "All copies (primaries and backups)" : "Primaries",
                             .count = count,
+                            .before = pick(plan->before, copies),
+                            .after = pick(plan->after, copies),
                             .moved = pick(plan->moved, copies),
                             .least = pick(plan->least, copies)};
-    uint64_t before = pick(plan->before, copies);
-    uint64_t after = pick(plan->after, copies);
-    panel->total = before > after ? before : after;
     fill_slots(panel, plan, slot_of, copies);
     fill_flows(panel, plan, slot_of, copies);
 }
@@ -133,79 +134,96 @@ static void fill_panel(struct panel *panel, const struct tr_plan *plan, const si
 static double scaled(const struct panel *panel, uint64_t amount)
 {
     double usable = HEIGHT - GAP * (double)(panel->count - 1);
-    return usable * (double)amount / (double)panel->total;
+    uint64_t larger = panel->before > panel->after ? panel->before : panel->after;
+    return usable * (double)amount / (double)larger;
 }
 
 static const char *bar_colour(enum tr_plan_change change)
 {
     switch (change) {
     case TR_PLAN_STAYS:
-        return "#66758a";
+        return STAYS_COLOUR;
     case TR_PLAN_JOINS:
-        return "#1d7a49";
+        return JOINS_COLOUR;
     case TR_PLAN_LEAVES:
-        return "#b03a2e";
+        return LEAVES_COLOUR;
     case TR_PLAN_CHANGES:
-        return "#b9770e";
+        return CHANGES_COLOUR;
     }
-    return "#000000";
+    return STAYS_COLOUR;
 }
 
-/* A name as XML text, cut to NAME_BYTES at a character. */
-static void print_name(FILE *out, const char *name)
+/* Why it moves: to a node that joins, from one that leaves, or because something else changed. */
+static const char *ribbon_colour(const struct panel *panel, size_t from, size_t to)
 {
-    size_t size = strlen(name);
-    size_t shown = size <= NAME_BYTES ? size : NAME_BYTES;
-    while (shown < size && shown > 0 && ((unsigned char)name[shown] & 0xc0) == 0x80)
-        shown--;
-    for (size_t i = 0; i < shown; i++) {
-        if (name[i] == '<')
-            fputs("&lt;", out);
-        else if (name[i] == '>')
-            fputs("&gt;", out);
-        else if (name[i] == '&')
-            fputs("&amp;", out);
-        else
-            fputc(name[i], out);
+    if (from == to)
+        return STAYS_COLOUR;
+    if (panel->slots[to].change == TR_PLAN_JOINS)
+        return JOINS_COLOUR;
+    return panel->slots[from].change == TR_PLAN_LEAVES ? LEAVES_COLOUR : CHANGES_COLOUR;
+}
+
+static bool starts_character(const char *text)
+{
+    return ((unsigned char)*text & 0xc0) != 0x80;
+}
+
+static size_t characters(const char *text)
+{
+    size_t count = 0;
+    for (; *text != '\0'; text++)
+        count += starts_character(text);
+    return count;
+}
+
+static void print_byte(FILE *out, char byte)
+{
+    if (byte == '<')
+        fputs("&lt;", out);
+    else if (byte == '>')
+        fputs("&gt;", out);
+    else if (byte == '&')
+        fputs("&amp;", out);
+    else
+        fputc(byte, out);
+}
+
+/* A name as XML text; of one that is too long the middle is left out, as names differ at their
+ * ends. */
+static void print_name(FILE *out, const char *name, size_t most)
+{
+    size_t size = characters(name);
+    size_t head = size <= most ? size : most / 3;
+    size_t tail = size <= most ? 0 : most - head - 1;
+    size_t at = 0;
+    for (const char *byte = name; *byte != '\0'; byte++) {
+        at += starts_character(byte);
+        if (at == head + 1 && size > most && starts_character(byte))
+            fputs("…", out);
+        if (at <= head || at > size - tail)
+            print_byte(out, *byte);
     }
-    if (shown < size)
-        fputs("…", out);
 }
 
-static void print_label(FILE *out, const struct slot *slot, double x, double y, const char *anchor,
-                        double percent)
-{
-    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y + 4, anchor);
-    print_name(out, slot->name);
-    fprintf(out, " <tspan class=\"share\">%.1f%%</tspan></text>\n", percent);
-}
-
-static void print_bar(FILE *out, const struct panel *panel, struct slot *slot, double x,
-                      bool is_after)
+static void print_bar(FILE *out, const struct panel *panel, const struct slot *slot, bool is_after)
 {
     uint64_t amount = is_after ? slot->after : slot->before;
+    uint64_t whole = is_after ? panel->after : panel->before;
     double y = is_after ? slot->after_y : slot->before_y;
+    double x = panel->left + panel->margin + (is_after ? BAR_WIDTH + FLOW_WIDTH : 0);
     double height = scaled(panel, amount);
-    bool is_there = slot->change != (is_after ? TR_PLAN_LEAVES : TR_PLAN_JOINS);
-    if (!is_there)
+    if (slot->change == (is_after ? TR_PLAN_LEAVES : TR_PLAN_JOINS))
         return;
     fprintf(out,
             "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" rx=\"2\" fill=\"%s\"/>\n", x,
             y, BAR_WIDTH, height < 1 ? 1 : height, bar_colour(slot->change));
-    print_label(out, slot, is_after ? x + BAR_WIDTH + 8 : x - 8, y + height / 2,
-                is_after ? "start" : "end", tr_plan_percent(amount, panel->total));
-}
-
-/* One colour for what goes to each slot; joining nodes get the first ones. */
-static const char *ribbon_colour(const struct panel *panel, size_t to)
-{
-    size_t rank = 0;
-    bool joins = panel->slots[to].change == TR_PLAN_JOINS;
-    for (size_t i = 0; i < panel->count; i++) {
-        bool other_joins = panel->slots[i].change == TR_PLAN_JOINS;
-        rank += (other_joins && !joins) || (other_joins == joins && i < to);
-    }
-    return palette[rank % (sizeof palette / sizeof palette[0])];
+    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">",
+            is_after ? x + BAR_WIDTH + 8 : x - 8, y + height / 2 + 4, is_after ? "start" : "end");
+    fputs("<title>", out);
+    print_name(out, slot->name, SIZE_MAX);
+    fputs("</title>", out);
+    print_name(out, slot->name, NAME_MOST);
+    fprintf(out, " <tspan class=\"share\">%.1f%%</tspan></text>\n", tr_plan_percent(amount, whole));
 }
 
 /* A ribbon from the left bars to the right ones, as wide as what goes along it. */
@@ -215,11 +233,11 @@ struct ribbon {
     double height;
 };
 
-static void print_ribbon(FILE *out, const struct panel *panel, size_t from, size_t to, double x,
+static void print_ribbon(FILE *out, const struct panel *panel, size_t from, size_t to,
                          struct ribbon ribbon)
 {
-    double left = x + PANEL_LEFT + BAR_WIDTH;
-    double right = x + PANEL_WIDTH - PANEL_LEFT - BAR_WIDTH;
+    double left = panel->left + panel->margin + BAR_WIDTH;
+    double right = left + FLOW_WIDTH;
     double middle = (left + right) / 2;
     double from_end = ribbon.from_y + ribbon.height;
     double to_end = ribbon.to_y + ribbon.height;
@@ -228,20 +246,20 @@ static void print_ribbon(FILE *out, const struct panel *panel, size_t from, size
             "%.1fZ\" fill=\"%s\" fill-opacity=\"%s\"><title>",
             left, ribbon.from_y, middle, ribbon.from_y, middle, ribbon.to_y, right, ribbon.to_y,
             to_end, middle, to_end, middle, from_end, left, from_end,
-            from == to ? "#8d99a8" : ribbon_colour(panel, to), from == to ? "0.22" : "0.85");
-    print_name(out, panel->slots[from].name);
+            ribbon_colour(panel, from, to), from == to ? "0.18" : "0.85");
+    print_name(out, panel->slots[from].name, SIZE_MAX);
     fputs(from == to ? " keeps " : " gives ", out);
     if (from != to) {
-        print_name(out, panel->slots[to].name);
+        print_name(out, panel->slots[to].name, SIZE_MAX);
         fputc(' ', out);
     }
-    fprintf(out, "%.2f%%</title></path>\n", tr_plan_percent(panel->amount[from][to], panel->total));
+    fprintf(out, "%.2f%%</title></path>\n", tr_plan_percent(panel->amount[from][to], panel->after));
 }
 
 /* What stays is drawn first, so that what moves lies on top. */
-static void print_ribbons(FILE *out, struct panel *panel, double x)
+static void print_ribbons(FILE *out, struct panel *panel)
 {
-    struct ribbon ribbons[SLOTS_MAX + 1][SLOTS_MAX + 1];
+    struct ribbon ribbons[SLOTS_MAX][SLOTS_MAX];
     for (size_t from = 0; from < panel->count; from++) {
         for (size_t to = 0; to < panel->count; to++) {
             double height = scaled(panel, panel->amount[from][to]);
@@ -255,7 +273,7 @@ static void print_ribbons(FILE *out, struct panel *panel, double x)
         for (size_t from = 0; from < panel->count; from++) {
             for (size_t to = 0; to < panel->count; to++) {
                 if (panel->amount[from][to] > 0 && (from != to) == (moves == 1))
-                    print_ribbon(out, panel, from, to, x, ribbons[from][to]);
+                    print_ribbon(out, panel, from, to, ribbons[from][to]);
             }
         }
     }
@@ -274,21 +292,54 @@ static void place_bars(struct panel *panel)
     }
 }
 
-static void print_panel(FILE *out, struct panel *panel, double x)
+static void print_panel(FILE *out, struct panel *panel, const struct tr_plan *plan, bool copies)
 {
-    fprintf(out, "<text class=\"title\" x=\"%.1f\" y=\"62\">%s</text>\n", x + PANEL_LEFT,
-            panel->title);
-    fprintf(out,
-            "<text class=\"note\" x=\"%.1f\" y=\"82\">%.1f%% move, the least possible is %.1f%%"
-            "</text>\n",
-            x + PANEL_LEFT, tr_plan_percent(panel->moved, panel->total),
-            tr_plan_percent(panel->least, panel->total));
+    double x = panel->left + panel->margin;
+    fprintf(out, "<text class=\"title\" x=\"%.1f\" y=\"62\">%s</text>\n", x, panel->title);
+    fprintf(out, "<text class=\"note\" x=\"%.1f\" y=\"82\">%.1f%% move, at least %.1f%% must", x,
+            tr_plan_percent(panel->moved, panel->after),
+            tr_plan_percent(panel->least, panel->after));
+    if (copies && plan->created > 0)
+        fprintf(out, "; %.1f%% are new", tr_plan_percent(plan->created, plan->after.copies));
+    if (copies && plan->dropped > 0)
+        fprintf(out, "; %.1f%% are dropped", tr_plan_percent(plan->dropped, plan->before.copies));
+    fputs("</text>\n", out);
     place_bars(panel);
     for (size_t i = 0; i < panel->count; i++) {
-        print_bar(out, panel, &panel->slots[i], x + PANEL_LEFT, false);
-        print_bar(out, panel, &panel->slots[i], x + PANEL_WIDTH - PANEL_LEFT - BAR_WIDTH, true);
+        print_bar(out, panel, &panel->slots[i], false);
+        print_bar(out, panel, &panel->slots[i], true);
     }
-    print_ribbons(out, panel, x);
+    print_ribbons(out, panel);
+}
+
+static void print_key(FILE *out, double x, double y)
+{
+    static const struct {
+        const char *colour;
+        const char *text;
+    } entries[] = {{STAYS_COLOUR, "stays"},
+                   {JOINS_COLOUR, "joins, or goes to a node that joins"},
+                   {LEAVES_COLOUR, "leaves, or comes from a node that leaves"},
+                   {CHANGES_COLOUR, "changes, or moves for another reason"}};
+    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
+        fprintf(out,
+                "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"12\" rx=\"2\" fill=\"%s\"/>", x,
+                y - 10, entries[i].colour);
+        fprintf(out, "<text class=\"note\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", x + 18, y,
+                entries[i].text);
+        y += 20;
+    }
+}
+
+/* Room for the longest name and its share, beside a column of bars. */
+static double margin_for(const struct tr_plan *plan)
+{
+    size_t longest = 10;
+    for (size_t i = 0; i < plan->node_count; i++) {
+        size_t size = characters(plan->nodes[i].name);
+        longest = size > longest ? size : longest;
+    }
+    return SHARE_WIDTH + LETTER * (double)(longest < NAME_MOST ? longest : NAME_MOST);
 }
 
 void tr_plan_print_svg(const struct tr_plan *plan, FILE *out)
@@ -296,23 +347,34 @@ void tr_plan_print_svg(const struct tr_plan *plan, FILE *out)
     size_t count;
     size_t *slot_of = tr_allocate(plan->node_count, sizeof *slot_of);
     assign_slots(plan, slot_of, &count);
+    double margin = margin_for(plan);
+    double panel_width = 2 * margin + 2 * BAR_WIDTH + FLOW_WIDTH;
+    int panels = tr_plan_has_backups(plan) ? 2 : 1;
+    double width = panel_width * panels < 620 ? 620 : panel_width * panels;
+    int height = TOP + HEIGHT + 120;
     fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %d\" width=\"%.0f\" "
             "height=\"%d\" font-family=\"system-ui, sans-serif\" font-size=\"13\">\n",
-            2 * PANEL_WIDTH, TOP + HEIGHT + 40, 2 * PANEL_WIDTH, TOP + HEIGHT + 40);
-    fputs("<style>text{fill:#1f2933}.title{font-size:17px;font-weight:600}.note,.share{fill:"
-          "#66758a}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
+            width, height, width, height);
+    fputs("<title>What moves</title>\n<style>text{fill:#1f2933}.title{font-size:17px;font-weight:"
+          "600}.note,.share{fill:#66758a}</style>\n"
+          "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
           out);
     fprintf(out,
-            "<text class=\"note\" x=\"%d\" y=\"30\">%s, %zu replica%s, from %zu to %zu node%s; "
-            "left: before, right: after; grey stays, colour moves</text>\n",
-            PANEL_LEFT, plan->strategy, plan->replicas, plan->replicas == 1 ? "" : "s",
-            plan->before_count, plan->after_count, plan->after_count == 1 ? "" : "s");
-    for (int i = 0; i < 2; i++) {
+            "<text class=\"note\" x=\"%.1f\" y=\"30\">%s, %zu replica%s, from %zu to %zu node%s, "
+            "by %" PRIu64 " sample keys%s</text>\n",
+            margin, plan->strategy, plan->replicas, plan->replicas == 1 ? "" : "s",
+            plan->before_count, plan->after_count, plan->after_count == 1 ? "" : "s",
+            plan->key_count,
+            plan->node_count > SLOTS_MAX ? "; the nodes that change most, and all others" : "");
+    for (int i = 0; i < panels; i++) {
         struct panel panel;
         fill_panel(&panel, plan, slot_of, count, i == 1);
-        print_panel(out, &panel, (double)i * PANEL_WIDTH);
+        panel.left = i * panel_width;
+        panel.margin = margin;
+        print_panel(out, &panel, plan, i == 1);
     }
+    print_key(out, margin, TOP + HEIGHT + 34);
     fputs("</svg>\n", out);
     free(slot_of);
 }

@@ -125,11 +125,11 @@ const char *tr_node_spec_status_text(enum tr_node_spec_status status)
     case TR_NODE_SPEC_BAD_CHARACTER:
         return "control characters are not allowed";
     case TR_NODE_SPEC_UNKNOWN_ATTRIBUTE:
-        return "after the name come weight=W, zone=A/B or at=POSITION";
+        return "after the name come weight=W, zone=A/B or at=POSITION, once each";
     case TR_NODE_SPEC_TWICE:
         return "an attribute is given twice";
     case TR_NODE_SPEC_BAD_WEIGHT:
-        return "weight must be a number from 1/65536 to 65536, such as 2 or 0.5";
+        return "weight must be a decimal number from 0.0000152587890625 (1/65536) to 65536";
     case TR_NODE_SPEC_BAD_ZONE:
         return "zone must be names with slashes between them, none empty, 255 bytes at most";
     case TR_NODE_SPEC_BAD_POSITION:

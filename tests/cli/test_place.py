@@ -98,11 +98,11 @@ ERRORS = {
     "weight unused": (["--strategy", "chronos", *nodes("a,weight=1"), "key"], "weight"),
     "weight unused by keyspace": (["--strategy", "keyspace", *nodes("a,weight=2"), "key"], "weight"),
     "position unused": (["--strategy", "rendezvous", *nodes("a,at=.5"), "key"], "position"),
-    "zone unused": (["--strategy", "ring", *nodes("a,zone=x"), "key"], "zone"),
+    "zone unused": (["--strategy", "ring", *nodes("a,zone=x"), "key"], "zones are for crush"),
     "levels unused": (["--levels", "x", *nodes("a"), "key"], "--levels"),
-    "spread unused": (["--spread", "1", *nodes("a"), "key"], "spread"),
+    "spread unused": (["--spread", "rack", *nodes("a"), "key"], "--spread is for --strategy crush"),
     "spread unknown": (["--strategy", "crush", "--levels", "x", "--spread", "y", *nodes("a,zone=q"), "key"], "no such level"),
-    "partitions unused": (["--partitions", "8", *nodes("a"), "key"], "partitions"),
+    "partitions unused": (["--partitions", "8", *nodes("a"), "key"], "--partitions is for --strategy keyspace"),
     "partitions zero": (["--strategy", "keyspace", "--partitions", "0", *nodes("a"), "key"], "--partitions"),
     "partitions too many": (["--strategy", "keyspace", "--partitions", "4294967297", *nodes("a"), "key"], "--partitions"),
     "no partition left": (["--strategy", "keyspace", "--partitions", "2", *nodes("a", "b", "c"), "key"], "'c'"),
@@ -133,6 +133,21 @@ def test_bad_input_gets_one_clear_line(tryst, case):
     assert hint in result.stderr
 
 
+def test_keys_come_from_standard_input_too(tryst):
+    plain = tryst("place", *nodes("a", "b", "c"), "one", "two words", "-x", "--", "--y")
+    assert plain.returncode == 2  # -x is no option
+    expected = tryst("place", *nodes("a", "b", "c"), "one", "two words", "", "--", "-x", "-").stdout
+    piped = tryst("place", *nodes("a", "b", "c"), "-", input="one\ntwo words\n\n-x\n-")
+    assert piped.stdout == expected and len(expected.splitlines()) == 5
+    assert tryst("place", *nodes("a"), "-", input="").returncode == 2
+
+
+def test_a_key_that_would_break_its_line_needs_json(tryst):
+    for key in ("a\tb", "a\nb"):
+        assert tryst("place", *nodes("a"), key).returncode == 2
+        assert json.loads(tryst("place", *nodes("a"), key, "--json").stdout)["places"][0]["key"] == key
+
+
 def test_a_fault_in_a_key_prints_no_half_answer(tryst):
     result = tryst("place", "--ids", *nodes("a"), "1", "2", "zz")
     assert (result.returncode, result.stdout) == (2, "")
@@ -150,7 +165,7 @@ def test_output_that_cannot_be_written_is_an_error(tryst, tmp_path):
 
 
 def test_help_and_version(tryst):
-    for arguments in (["--help"], ["help"], ["help", "place"], ["place", "--help"], ["help", "plan"], ["plan", "--help"]):
+    for arguments in (["--help"], ["help"], ["help", "place"], ["place", "--help"], ["place", "-h"], ["help", "plan"], ["plan", "--help"]):
         result = tryst(*arguments)
         assert result.returncode == 0 and "usage: tryst" in result.stdout
     assert tryst("--version").stdout.startswith("tryst ")

@@ -48,8 +48,21 @@ def test_nothing_moves_when_nothing_changes(tryst):
 
 def test_copies_that_are_new_come_from_nowhere(tryst):
     document = plan(tryst, "--keys", "1000", "--replicas", "2", "--node", "a", "--add", "b")
-    assert {move["from"] for move in document["moves"] if move["copies"] > move["primaries"]} >= {None}
-    assert document["least"]["copies"] == document["moved"]["copies"] == 1000
+    assert [move["copies"] for move in document["moves"] if move["from"] is None] == [1000]
+    assert document["least"]["copies"] == document["moved"]["copies"] == 0
+    assert (document["created"], document["dropped"]) == (1000, 0)
+
+
+def test_copies_that_are_dropped_go_nowhere(tryst):
+    document = plan(tryst, "--keys", "1000", "--replicas", "2", "--node", "a", "--node", "b", "--remove", "a")
+    assert [move["copies"] for move in document["moves"] if move["to"] is None] == [1000]
+    assert (document["moved"]["copies"], document["created"], document["dropped"]) == (0, 0, 1000)
+    table = tryst("plan", "--keys", "1000", "--node", "a", "--node", "b", "--remove", "a").stdout
+    assert "(dropped)" in table and "50.00% of the copies are dropped" in table
+
+
+def test_one_replica_has_no_backups_to_tell_of(tryst):
+    assert "copies" not in tryst("plan", "--replicas", "1", *THREE, "--add", FOURTH).stdout
 
 
 def test_a_weight_can_be_changed(tryst):
@@ -68,7 +81,7 @@ def test_a_keyspace_node_that_stays_keeps_its_place(tryst):
 def test_the_table_has_every_node_and_the_totals(tryst):
     result = tryst("plan", *THREE, "--add", FOURTH)
     assert result.returncode == 0
-    for word in ("10.0.0.1:7253", FOURTH, "joins", "stays", "->", "the least that could"):
+    for word in ("10.0.0.1:7253", FOURTH, "joins", "stays", "->", "any way from these shares"):
         assert word in result.stdout
 
 
