@@ -47,9 +47,10 @@ soak:  ## the long proofs: a thousand random clusters, tens of thousands of case
 	@scripts/deps test
 	@scripts/test soak
 
-install: all  ## install to DESTDIR and prefix
-	@$(MESON) configure build --prefix=$(prefix)
+install: all  ## install to DESTDIR and prefix (/usr/local)
+	@$(MESON) configure build --prefix=$(prefix) >/dev/null
 	@DESTDIR=$(DESTDIR) $(MESON) install -C build --quiet
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 
 format:  ## lay out the sources
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

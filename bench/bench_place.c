@@ -216,25 +216,23 @@ static const char *subject_name(size_t index)
     return index - library < 2 ? others[index - library] : NULL;
 }
 
-static void print_speed(FILE *tsv, const char *name, bool is_weighted)
+static void print_speed(FILE *tsv, const char *name, size_t size, bool is_weighted)
 {
-    printf("%-13s %-8s", name, is_weighted ? "weighted" : "");
-    for (size_t s = 0; s < SIZES; s++) {
-        struct subject subject = open_subject(name, sizes[s], is_weighted);
-        for (size_t w = 0; w < WANTS; w++) {
-            if (wants[w] > sizes[s]) {
-                printf("%9s", "-");
-                continue;
-            }
-            double ns = best_ns(&subject, wants[w]);
-            printf("%9.1f", ns);
-            fflush(stdout);
-            fprintf(tsv, "lookup\t%s\t%s\tn=%zu\tk=%zu\t%.1f\tns\n", name,
-                    is_weighted ? "weighted" : "plain", sizes[s], wants[w], ns);
+    struct subject subject = open_subject(name, size, is_weighted);
+    printf("%-13s %-9s", name, is_weighted ? "weighted" : "");
+    for (size_t w = 0; w < WANTS; w++) {
+        if (wants[w] > size) {
+            printf("%11s", "-");
+            continue;
         }
-        close_subject(&subject);
+        double ns = best_ns(&subject, wants[w]);
+        printf("%11.1f", ns);
+        fflush(stdout);
+        fprintf(tsv, "lookup\t%s\t%s\tn=%zu\tk=%zu\t%.1f\tns\n", name,
+                is_weighted ? "weighted" : "plain", size, wants[w], ns);
     }
     printf("\n");
+    close_subject(&subject);
 }
 
 /* Samples to take so that a slow strategy is not at it for minutes. */
@@ -245,16 +243,17 @@ static uint64_t sample_count(const struct subject *subject, size_t want)
     return affordable < SAMPLES_MAX ? (uint64_t)affordable : SAMPLES_MAX;
 }
 
-/* Primaries on each node against what is due by weight. */
-static void print_balance(FILE *tsv, const char *name, size_t count, bool is_weighted)
+/* What each node holds of the first `want` replicas against what is due by weight. */
+static void print_balance(FILE *tsv, const char *name, size_t count, size_t want, bool is_weighted)
 {
     struct subject subject = open_subject(name, count, is_weighted);
-    uint64_t samples = sample_count(&subject, 1);
+    uint64_t samples = sample_count(&subject, want);
     double *counts = calloc(count, sizeof *counts);
     for (uint64_t id = 0; id < samples; id++) {
-        uint32_t found;
-        subject.look_up(&subject, id, 1, &found);
-        counts[found]++;
+        uint32_t found[K_MAX];
+        subject.look_up(&subject, id, want, found);
+        for (size_t i = 0; i < want; i++)
+            counts[found[i]]++;
     }
     double total = 0;
     for (size_t i = 0; i < count; i++)
@@ -262,15 +261,19 @@ static void print_balance(FILE *tsv, const char *name, size_t count, bool is_wei
     double peak = 0;
     double chi_squared = 0;
     for (size_t i = 0; i < count; i++) {
-        double due = (double)samples * weight_of(i, is_weighted) / total;
+        double due = (double)(samples * want) * weight_of(i, is_weighted) / total;
         peak = fmax(peak, counts[i] / due);
         chi_squared += (counts[i] - due) * (counts[i] - due) / due;
     }
-    printf("%14.3f %12.1f", peak, chi_squared / (double)(count - 1));
-    fprintf(tsv, "balance\t%s\t%s\tn=%zu\tpeak\t%.4f\tof its due\n", name,
-            is_weighted ? "weighted" : "plain", count, peak);
-    fprintf(tsv, "balance\t%s\t%s\tn=%zu\tchi-squared\t%.2f\tper degree of freedom\n", name,
-            is_weighted ? "weighted" : "plain", count, chi_squared / (double)(count - 1));
+    const char *kind = is_weighted ? "weighted" : "plain";
+    printf("%9.3f", peak);
+    fprintf(tsv, "balance\t%s\t%s\tn=%zu\tk=%zu peak\t%.4f\tof its due\n", name, kind, count, want,
+            peak);
+    if (want == 1) {
+        printf("%10.1f", chi_squared / (double)(count - 1));
+        fprintf(tsv, "balance\t%s\t%s\tn=%zu\tchi-squared\t%.2f\tper degree of freedom\n", name,
+                kind, count, chi_squared / (double)(count - 1));
+    }
     free(counts);
     close_subject(&subject);
 }
@@ -298,7 +301,7 @@ static void print_movement(FILE *tsv, const char *name, bool is_weighted)
     double least = 0;
     for (size_t i = 0; i <= BEFORE; i++)
         least += fmax(0, new_counts[i] - old_counts[i]);
-    printf("%13.2f%% %11.2f%%", 100 * moved / (double)samples, 100 * least / (double)samples);
+    printf("%11.2f%% %9.2f%%", 100 * moved / (double)samples, 100 * least / (double)samples);
     fprintf(tsv, "movement\t%s\t%s\t10 to 11\tmoved\t%.3f\t%%\n", name,
             is_weighted ? "weighted" : "plain", 100 * moved / (double)samples);
     fprintf(tsv, "movement\t%s\t%s\t10 to 11\tleast\t%.3f\t%%\n", name,
@@ -309,36 +312,38 @@ static void print_movement(FILE *tsv, const char *name, bool is_weighted)
 
 static void print_speeds(FILE *tsv)
 {
-    printf("nanoseconds per lookup, best of %d; n nodes, k wanted; crush: racks of %d\n\n", RUNS,
-           RACK);
-    printf("%-22s", "");
-    for (size_t s = 0; s < SIZES; s++)
-        printf("  n=%-32zu", sizes[s]);
-    printf("\n%-22s", "");
-    for (size_t i = 0; i < SIZES * WANTS; i++)
-        printf("%7s%zu", "k=", wants[i % WANTS]);
-    printf("\n");
-    for (size_t i = 0; subject_name(i) != NULL; i++) {
-        print_speed(tsv, subject_name(i), false);
-        if (uses_weights(subject_name(i)))
-            print_speed(tsv, subject_name(i), true);
+    printf("nanoseconds per lookup of k nodes, best of %d; crush: racks of %d\n", RUNS, RACK);
+    for (size_t s = 0; s < SIZES; s++) {
+        printf("\n%-23s", "");
+        for (size_t w = 0; w < WANTS; w++)
+            printf("%9s%zu", "k=", wants[w]);
+        printf("   of %zu nodes\n", sizes[s]);
+        for (size_t i = 0; subject_name(i) != NULL; i++) {
+            for (int weighted = 0; weighted <= (uses_weights(subject_name(i)) ? 1 : 0); weighted++)
+                print_speed(tsv, subject_name(i), sizes[s], weighted);
+        }
     }
 }
 
 static void print_qualities(FILE *tsv)
 {
     printf(
-        "\nprimaries of up to %d keys: the most loaded node against its due, chi-squared per "
-        "degree\n"
-        "of freedom (about 1 is chance alone), and what moves when an eleventh node joins ten\n\n",
+        "\nup to %d keys: what the most loaded node holds against its due by weight, for one and\n"
+        "for two replicas; chi-squared of the first per degree of freedom (about 1 is chance "
+        "alone);\n"
+        "and how many primaries move when an eleventh node joins ten, beside the least that "
+        "must\n\n",
         SAMPLES_MAX);
-    printf("%-22s%27s%27s%28s\n", "", "n=10: peak  chi-squared", "n=100: peak  chi-squared",
-           "moved   least possible");
+    printf("%-23s%-19s%-9s%-19s%-9s%s\n", "", "   n=10: k=1", "  k=2", "  n=100: k=1", "  k=2",
+           "     moved      least");
+    printf("%-23s%9s%10s%9s%9s%10s%9s\n", "", "peak", "chi-sq.", "peak", "peak", "chi-sq.", "peak");
     for (size_t i = 0; subject_name(i) != NULL; i++) {
         for (int weighted = 0; weighted <= (uses_weights(subject_name(i)) ? 1 : 0); weighted++) {
-            printf("%-13s %-8s", subject_name(i), weighted ? "weighted" : "");
-            print_balance(tsv, subject_name(i), 10, weighted);
-            print_balance(tsv, subject_name(i), 100, weighted);
+            printf("%-13s %-9s", subject_name(i), weighted ? "weighted" : "");
+            print_balance(tsv, subject_name(i), 10, 1, weighted);
+            print_balance(tsv, subject_name(i), 10, 2, weighted);
+            print_balance(tsv, subject_name(i), 100, 1, weighted);
+            print_balance(tsv, subject_name(i), 100, 2, weighted);
             print_movement(tsv, subject_name(i), weighted);
             printf("\n");
             fflush(stdout);

@@ -22,4 +22,4 @@ _tryst() {
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 
-complete -F _tryst tryst
+complete -o filenames -F _tryst tryst

@@ -11,6 +11,7 @@ usage: place_ctypes.py KEY...
 import ctypes
 import ctypes.util
 import os
+import pathlib
 import sys
 
 
@@ -42,8 +43,17 @@ class Except(ctypes.Structure):
     _fields_ = [("nodes", ctypes.POINTER(ctypes.c_uint32)), ("count", ctypes.c_size_t)]
 
 
+def find() -> str:
+    """The library: as TRYST_PLACE_LIBRARY says, installed, or as built in the tree that this file lies in."""
+    built = pathlib.Path(__file__).resolve().parent.parent / "build" / "src" / "libtryst-place.so.1"
+    found = os.environ.get("TRYST_PLACE_LIBRARY") or ctypes.util.find_library("tryst-place")
+    if not found and not built.exists():
+        sys.exit("libtryst-place is not installed: 'make install', or TRYST_PLACE_LIBRARY=/path/to/libtryst-place.so.1")
+    return found or str(built)
+
+
 def load() -> ctypes.CDLL:
-    library = ctypes.CDLL(os.environ.get("TRYST_PLACE_LIBRARY") or ctypes.util.find_library("tryst-place") or "libtryst-place.so.1")
+    library = ctypes.CDLL(find())
     size, block = ctypes.c_size_t, ctypes.c_void_p
     library.tryst_place_map_size.restype = size
     library.tryst_place_map_size.argtypes = [ctypes.POINTER(Config), ctypes.POINTER(Node), size]

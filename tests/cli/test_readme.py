@@ -29,3 +29,9 @@ def test_the_sessions_are_true(tryst, tmp_path):
             assert actual[:gap] == expected[:gap] and actual[-len(rest) :] == rest
         else:
             assert actual == expected
+
+
+def test_the_picture_is_what_the_command_draws(tryst, tmp_path):
+    path = tmp_path / "plan.svg"
+    tryst("plan", "--node", "a", "--node", "b", "--node", "c", "--add", "d", "--svg", str(path))
+    assert path.read_text() == (README.parent / "docs" / "plan.svg").read_text()

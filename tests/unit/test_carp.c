@@ -44,6 +44,18 @@ static void two_nodes_get_their_shares(void **state)
     }
 }
 
+/* To the last bit, as the reference computes them from the text. */
+static void the_factors_are_frozen(void **state)
+{
+    (void)state;
+    const uint64_t weight[] = {5 * ONE, ONE, ONE, 5 * ONE / 2, 100 * ONE};
+    const uint64_t expected[] = {0xd34bc47e, 0x8a162334, 0x8a162334, 0xab075943, 0x63ba61b62};
+    uint64_t factor[5];
+    uint32_t order[5];
+    tr_carp_factors(weight, 5, order, factor);
+    assert_memory_equal(factor, expected, sizeof factor);
+}
+
 static void the_most_unequal_weights_fit(void **state)
 {
     (void)state;
@@ -64,6 +76,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_factors_of_three_nodes),
         cmocka_unit_test(two_nodes_get_their_shares),
+        cmocka_unit_test(the_factors_are_frozen),
         cmocka_unit_test(the_most_unequal_weights_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

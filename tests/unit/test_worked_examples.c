@@ -102,6 +102,12 @@ static void chronos_lets_a_clash_ripple(void **state)
         .name = {"A", "C", "B"}, .node = {1, 2, 3}, .seed = {1, 2, 3}, .score = {5, 6, 5}};
     expect_chronos(&table, (const char *const[]){"A", "C", "B"}, 3,
                    (const char *const[]){"A", "B", "C"}, 3);
+    /* Nor is it enough to look at later nodes: A 6, C 5, B 5 -> 6 is A's -> 7. */
+    table.score[0] = 6;
+    table.score[1] = 5;
+    expect_chronos(&table, (const char *const[]){"A", "C", "B"}, 3,
+                   (const char *const[]){"C", "B", "A"}, 3);
+    table.score[1] = 6;
     table.score[0] = UINT32_MAX; /* and wraps round: B becomes 0, the lowest */
     table.score[2] = UINT32_MAX;
     expect_chronos(&table, (const char *const[]){"A", "C", "B"}, 3,
@@ -261,6 +267,52 @@ static uint64_t seed_of_name(void *context, const char *name, size_t size)
     return tr_hash_xxh3(name, size) | 0x8000000100000000u;
 }
 
+static void a_key_on_a_token_is_its_owners(void **state)
+{
+    (void)state;
+    const struct tryst_place_node nodes[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
+    struct tryst_place_map *map =
+        unit_map(&(struct tryst_place_config){.strategy = "ring"}, nodes, 3);
+    for (uint32_t node = 0; node < 3; node++) {
+        for (uint64_t i = 0; i < 200; i++) {
+            struct tryst_place_key key;
+            uint32_t found;
+            uint64_t token = tr_point(tr_hash_xxh3(nodes[node].name, 1), i);
+            assert_int_equal(tryst_place_key_at(map, token, &key), TRYST_PLACE_OK);
+            tryst_place_lookup(map, key, 1, &found, NULL);
+            assert_int_equal(found, node);
+        }
+    }
+    free(map);
+}
+
+static uint64_t same_seed(void *context, const char *name, size_t size)
+{
+    (void)context;
+    return size == 1 ? 42 : tr_hash_xxh3(name, size);
+}
+
+/* Names of one letter have one seed: they cannot be told apart by their paths. */
+static void skeleton_keeps_equal_seeds_in_order(void **state)
+{
+    (void)state;
+    const struct tryst_place_node nodes[] = {{.name = "d"},
+                                             {.name = "b"},
+                                             {.name = "other"},
+                                             {.name = "c", .weight = 2 * TRYST_PLACE_WEIGHT_ONE},
+                                             {.name = "a"}};
+    const uint32_t expected[] = {3, 4, 1, 0}; /* c is heaviest, then a, b, d */
+    const struct tryst_place_hash hash = {same_seed, NULL, NULL};
+    struct tryst_place_map *map =
+        unit_map(&(struct tryst_place_config){.strategy = "skeleton", .hash = &hash}, nodes, 5);
+    for (uint64_t id = 0; id < 100; id++) {
+        uint32_t found[5];
+        tryst_place_lookup(map, tryst_place_key_of_id(map, id), 5, found, NULL);
+        assert_memory_equal(found + (found[0] == 2), expected, sizeof expected);
+    }
+    free(map);
+}
+
 static void the_ring_is_a_special_case_of_rendezvous(void **state)
 {
     (void)state;
@@ -301,6 +353,8 @@ int main(void)
         cmocka_unit_test(shriek_joins_a_fifth),
         cmocka_unit_test(shriek_leaves_four_of_five),
         cmocka_unit_test(nodes_without_a_position_take_the_widest_gap),
+        cmocka_unit_test(a_key_on_a_token_is_its_owners),
+        cmocka_unit_test(skeleton_keeps_equal_seeds_in_order),
         cmocka_unit_test(the_ring_is_a_special_case_of_rendezvous),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
