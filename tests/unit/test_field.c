@@ -88,6 +88,57 @@ static void shortcuts_give_the_exact_order(void **state)
     }
 }
 
+struct scored {
+    uint64_t seed;
+    uint64_t score;
+};
+
+static int by_score(const void *left, const void *right)
+{
+    const struct scored *a = left;
+    const struct scored *b = right;
+    return a->score < b->score ? -1 : a->score > b->score;
+}
+
+/* Two candidates whose scores differ in the low half only, the later one ahead, and nobody else
+ * near: estimates cannot tell them apart, and must not try. */
+static void equal_high_halves_are_told_apart(void **state)
+{
+    (void)state;
+    enum { SEEDS = 1 << 19, KEY = 12345 };
+    struct scored *drawn = calloc(SEEDS, sizeof *drawn);
+    static struct fixture fixture;
+    struct tr_random random = {29};
+    for (size_t i = 0; i < SEEDS; i++) {
+        drawn[i].seed = tr_random_next(&random);
+        drawn[i].score =
+            tr_score_of(KEY, tr_score_low(drawn[i].seed), tr_score_multiplier(drawn[i].seed));
+    }
+    qsort(drawn, SEEDS, sizeof *drawn, by_score);
+    int pairs = 0;
+    for (size_t i = SEEDS - 1; i > SEEDS / 2; i--) {
+        if (drawn[i].score >> 32 != drawn[i - 1].score >> 32 ||
+            drawn[i].score == drawn[i - 1].score)
+            continue;
+        pairs++;
+        const struct tr_candidates candidates = {.low = fixture.low,
+                                                 .multiplier = fixture.multiplier,
+                                                 .inverse = fixture.inverse,
+                                                 .weight = fixture.weight};
+        for (size_t at = 0; at < 100; at++)
+            tr_candidates_set(&candidates, at, drawn[at * 100].seed, TRYST_PLACE_WEIGHT_ONE);
+        tr_candidates_set(&candidates, 20, drawn[i - 1].seed, TRYST_PLACE_WEIGHT_ONE);
+        tr_candidates_set(&candidates, 70, drawn[i].seed, TRYST_PLACE_WEIGHT_ONE);
+        fixture.field = tr_field_make(&candidates, 0, 100);
+        for (size_t want = 1; want <= 3; want++) {
+            check(&fixture, &(struct tr_scorer){.kernel = tr_kernel_best()}, KEY, want);
+            check(&fixture, &(struct tr_scorer){.kernel = TR_KERNEL_PORTABLE}, KEY, want);
+        }
+    }
+    assert_true(pairs > 0);
+    free(drawn);
+}
+
 static void the_smallest_are_found(void **state)
 {
     (void)state;
@@ -113,6 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shortcuts_give_the_exact_order),
+        cmocka_unit_test(equal_high_halves_are_told_apart),
         cmocka_unit_test(the_smallest_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
