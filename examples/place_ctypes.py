@@ -97,8 +97,10 @@ class Map:
     def node(given) -> Node:
         if isinstance(given, Node):
             return given
-        name, weight = given if isinstance(given, tuple) else (given, 0)
-        return Node(name.encode(), None, round(weight * 2**32), 0, 0)
+        if not isinstance(given, tuple):
+            return Node(given.encode(), None, 0, 0, 0)
+        name, weight = given
+        return Node(name.encode(), None, round(weight * 2**32) or 1, 0, 0)  # 0 would mean: not given
 
     def key(self, key: str | bytes | int) -> Key:
         if isinstance(key, int):

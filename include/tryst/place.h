@@ -20,11 +20,12 @@
  *     }
  *     free(map);
  *
- * Memory:   the caller's. A map lives in one block that must not move; it keeps copies of the
- * names, and nothing needs to be released but the block. A lookup of many nodes wants a workspace
- * (tryst_place_workspace_size), one per thread. Nodes:    answers are indexes into the list the map
- * was built from. Errors:   only building can fail: with a status, and the index of the node at
- * fault.
+ * Memory:   the caller's. A map lives in one block that must not move, be copied or be shared with
+ *           another process; it keeps copies of the names, and nothing needs to be released but the
+ *           block. A lookup of many nodes wants a workspace (tryst_place_workspace_size), one per
+ *           thread.
+ * Nodes:    answers are indexes into the list the map was built from.
+ * Errors:   only building can fail: with a status, and the index of the node at fault.
  */
 #ifndef TRYST_PLACE_H
 #define TRYST_PLACE_H
@@ -62,7 +63,7 @@ enum tryst_place_status {
     TRYST_PLACE_DUPLICATE_NAME, /* of a node before it in the list */
     TRYST_PLACE_BAD_WEIGHT,     /* outside TRYST_PLACE_WEIGHT_MIN to _MAX */
     TRYST_PLACE_WEIGHT_UNUSED,  /* the strategy knows no weights */
-    TRYST_PLACE_BAD_ZONE,       /* an empty level, or longer than TRYST_PLACE_NAME_MAX */
+    TRYST_PLACE_BAD_ZONE,       /* an empty level, too many of them, or too long a path */
     TRYST_PLACE_ZONE_DEPTH,     /* not as many levels as the first node's zone */
     TRYST_PLACE_ZONE_UNUSED,
     TRYST_PLACE_BAD_SPREAD, /* no such level */
@@ -75,6 +76,7 @@ enum tryst_place_status {
     TRYST_PLACE_NO_POSITION_LEFT, /* no gap has a free partition in its middle */
     TRYST_PLACE_TOO_MANY_POINTS,  /* the weights ask for more than TRYST_PLACE_POINTS_MAX */
     TRYST_PLACE_MEMORY_TOO_SMALL, /* the block is smaller than tryst_place_map_size said */
+    TRYST_PLACE_BAD_FLAGS,        /* bits that this version of the library does not know */
 };
 
 /* A node of the list. What is zero was not given; giving what the strategy cannot use is an error.
@@ -82,7 +84,7 @@ enum tryst_place_status {
 struct tryst_place_node {
     const char *name;      /* unique, NUL-terminated */
     const char *zone;      /* path from the outermost level, "region/rack", or NULL */
-    uint64_t weight;       /* 32.32, or 0: one */
+    uint64_t weight;       /* 32.32; 0 is no weight at all but "not given", and counts as one */
     uint32_t position;     /* `keyspace`: its partition, if has_position */
     uint32_t has_position; /* otherwise it takes the middle of the widest gap */
 };
@@ -91,8 +93,9 @@ struct tryst_place_node {
 struct tryst_place_hash {
     /* A node's seed; for `chronos` its low 32 bits are the server hash. */
     uint64_t (*node)(void *context, const char *name, size_t name_size);
-    /* The raw score of a key (as tryst_place_key_of_… prepared it) on a node; for `chronos` its low
-     * 32 bits. */
+    /* The raw score of a prepared key on a node; for `chronos` its low 32 bits. `seed` is the
+     * node's, for `chronos` its server hash; of the points, branches and zones of other strategies
+     * than `rendezvous` and `carp` it comes with its bits 32 and 63 set. */
     uint64_t (*score)(void *context, uint64_t key, uint64_t seed);
     void *context;
 };
@@ -101,7 +104,7 @@ struct tryst_place_hash {
 #define TRYST_PLACE_PORTABLE 1u
 
 struct tryst_place_config {
-    const char *strategy;                /* "rendezvous", or with its version "rendezvous@1" */
+    const char *strategy;                /* "rendezvous@1"; without a version, the newest one */
     const struct tryst_place_hash *hash; /* NULL; else it must outlive the map */
     uint64_t partitions; /* `keyspace`: 1 to 2^32, or 0: TRYST_PLACE_PARTITIONS_DEFAULT */
     uint32_t spread;     /* `crush`: level of the failure domains from 1, or 0: the outermost */
@@ -111,12 +114,13 @@ struct tryst_place_config {
 /* Opaque; lives in the caller's block. */
 struct tryst_place_map;
 
-/* A key made ready for one map. Two maps of one strategy prepare it alike. */
+/* A key made ready for one strategy in one version: good for every map of it, for no other. */
 struct tryst_place_key {
     uint64_t bits;
 };
 
-/* Nodes to pass over, as indexes into the list. */
+/* Nodes to pass over, as indexes into the list; one that is named twice, or is not there, does no
+ * harm. */
 struct tryst_place_except {
     const uint32_t *nodes;
     size_t count;
@@ -139,8 +143,7 @@ tryst_place_map_init(struct tryst_place_map *map, size_t size,
 /* One line that says what is wrong, without a full stop. */
 TRYST_PLACE_API const char *tryst_place_status_text(enum tryst_place_status status);
 
-/* A 64-bit id is used as it is, a text by its hash; `keyspace` hashes the id's eight little-endian
- * bytes. */
+/* From a 64-bit id, or from a text's bytes, as the strategy takes them (docs/placement.md). */
 TRYST_PLACE_API struct tryst_place_key tryst_place_key_of_id(const struct tryst_place_map *map,
                                                              uint64_t id);
 TRYST_PLACE_API struct tryst_place_key tryst_place_key_of_text(const struct tryst_place_map *map,
@@ -163,15 +166,16 @@ TRYST_PLACE_API size_t tryst_place_lookup(const struct tryst_place_map *map,
                                           struct tryst_place_key key, size_t want, uint32_t *nodes,
                                           void *workspace);
 
-/* The same with some nodes taken out of the order: the next ones move up. */
+/* The same with some nodes taken out of the order (`except` may be NULL): the next ones move up.
+ * The workspace is that for `want` + except->count nodes. */
 TRYST_PLACE_API size_t tryst_place_lookup_except(const struct tryst_place_map *map,
                                                  struct tryst_place_key key, size_t want,
                                                  uint32_t *nodes,
                                                  const struct tryst_place_except *except,
                                                  void *workspace);
 
-/* The same for many keys: row i of `nodes` answers keys[i]. Returns the length of every row:
- * `want`, or the number of nodes if smaller. */
+/* The same for many keys. Returns the length L of every row: `want`, or the number of nodes if that
+ * is smaller. The row of keys[i] starts at nodes[i * L]. */
 TRYST_PLACE_API size_t tryst_place_lookup_many(const struct tryst_place_map *map,
                                                const struct tryst_place_key *keys, size_t key_count,
                                                size_t want, uint32_t *nodes, void *workspace);
@@ -184,6 +188,8 @@ TRYST_PLACE_API uint64_t tryst_place_node_weight(const struct tryst_place_map *m
 TRYST_PLACE_API uint32_t tryst_place_node_position(const struct tryst_place_map *map, size_t node);
 /* The server hash of a node of `chronos`, clashes settled; of another strategy's node its seed. */
 TRYST_PLACE_API uint64_t tryst_place_node_hash(const struct tryst_place_map *map, size_t node);
+/* The partitions of `keyspace`; of another strategy 0. */
+TRYST_PLACE_API uint64_t tryst_place_partitions(const struct tryst_place_map *map);
 /* Name and version, "rendezvous@1". */
 TRYST_PLACE_API const char *tryst_place_strategy(const struct tryst_place_map *map);
 /* The strategies there are, from 0; NULL past the last. */

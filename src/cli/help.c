@@ -19,23 +19,23 @@ static const char general[] =
     "      tryst plan --node a --node b --node c --add d --svg plan.svg\n";
 
 /* clang-format off */
-#define CLUSTER_HELP                                                                                 \
-    "  --strategy S      how keys are placed, with a version if you like (rendezvous@1):\n"          \
-    "                      rendezvous  highest random weight, the default; takes weights\n"          \
-    "                      crush       by zones, replicas in distinct ones; weights and zones\n"     \
-    "                      skeleton    rendezvous by levels, for thousands of nodes; weights\n"      \
-    "                      ring        consistent hashing; weights\n"                                \
-    "                      virtual     rendezvous with virtual locations; weights\n"                 \
-    "                      carp        rendezvous with CARP's load factors; weights\n"               \
-    "                      chronos     the hashing of the Chronos timer service\n"                   \
-    "                      keyspace    a ring of fixed partitions; positions\n"                      \
-    "  --replicas K      nodes per key (2); all of them if there are fewer\n"                        \
-    "  --levels A,B      crush: names of the zones' levels, outermost first\n"                       \
-    "  --spread LEVEL    crush: no two replicas in one zone of this level while there are\n"         \
-    "                    enough; a name from --levels or its number from 1 (the outermost)\n"        \
-    "  --partitions P    keyspace: partitions of the circle, 1 to 4294967296 (1024)\n"               \
-    "  --node NODE       a node, NAME[,weight=W][,zone=A/B][,at=P]; once for each node.\n"           \
-    "                    W: a decimal from 1/65536 to 65536 (1). P: a position in [0,1) (the\n"      \
+#define CLUSTER_HELP                                                                              \
+    "  --strategy S      how keys are placed, with a version if you like (rendezvous@1):\n"       \
+    "                      rendezvous  highest random weight, the default; takes weights\n"       \
+    "                      crush       by zones, replicas in distinct ones; weights and zones\n"  \
+    "                      skeleton    rendezvous by levels, for thousands of nodes; weights\n"   \
+    "                      ring        consistent hashing; weights\n"                             \
+    "                      virtual     rendezvous with virtual locations; weights\n"              \
+    "                      carp        rendezvous with CARP's load factors; weights\n"            \
+    "                      chronos     the hashing of the Chronos timer service\n"                \
+    "                      keyspace    a ring of fixed partitions; positions\n"                   \
+    "  --replicas K      nodes per key (2); all of them if there are fewer\n"                     \
+    "  --levels A,B      crush: names of the zones' levels, outermost first\n"                    \
+    "  --spread LEVEL    crush: no two replicas in one zone of this level while there are\n"      \
+    "                    enough; a name from --levels or its number from 1 (the outermost)\n"     \
+    "  --partitions P    keyspace: partitions of the circle, 1 to 4294967296 (1024)\n"            \
+    "  --node NODE       a node, NAME[,weight=W][,zone=A/B][,at=P]; once for each node.\n"        \
+    "                    W: a decimal from 1/65536 to 65536 (1). P: a position in [0,1) (the\n"   \
     "                    middle of the widest gap between the nodes before it)\n"
 /* clang-format on */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plan as a table and as JSON. */
 #include "cli/plan.h"
+#include "cli/utf8.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -33,18 +34,9 @@ const char *tr_plan_change_text(enum tr_plan_change change)
     return "";
 }
 
-/* Characters of a text in UTF-8. */
-static size_t characters(const char *text)
-{
-    size_t count = 0;
-    for (; *text != '\0'; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
-}
-
 static void print_padded(FILE *out, const char *text, size_t width)
 {
-    size_t size = characters(text);
+    size_t size = tr_utf8_count(text);
     fprintf(out, "%s%*s", text, size < width ? (int)(width - size) : 0, "");
 }
 
@@ -52,7 +44,7 @@ static size_t name_width(const struct tr_plan *plan)
 {
     size_t width = plan->created + plan->dropped > 0 ? strlen("(dropped)") : 4;
     for (size_t i = 0; i < plan->node_count; i++) {
-        size_t size = characters(plan->nodes[i].name);
+        size_t size = tr_utf8_count(plan->nodes[i].name);
         width = size > width ? size : width;
     }
     return width;

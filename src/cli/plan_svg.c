@@ -5,6 +5,7 @@
  * its reason. Beyond SLOTS_MAX nodes, those that change least are drawn as one.
  */
 #include "cli/plan.h"
+#include "cli/utf8.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -163,45 +164,36 @@ static const char *ribbon_colour(const struct panel *panel, size_t from, size_t 
     return panel->slots[from].change == TR_PLAN_LEAVES ? LEAVES_COLOUR : CHANGES_COLOUR;
 }
 
-static bool starts_character(const char *text)
+/* One character as XML text. */
+static void print_character(FILE *out, const char *text, size_t size)
 {
-    return ((unsigned char)*text & 0xc0) != 0x80;
-}
-
-static size_t characters(const char *text)
-{
-    size_t count = 0;
-    for (; *text != '\0'; text++)
-        count += starts_character(text);
-    return count;
-}
-
-static void print_byte(FILE *out, char byte)
-{
-    if (byte == '<')
+    if (size == 0)
+        fputs(TR_UTF8_REPLACEMENT, out);
+    else if (*text == '<')
         fputs("&lt;", out);
-    else if (byte == '>')
+    else if (*text == '>')
         fputs("&gt;", out);
-    else if (byte == '&')
+    else if (*text == '&')
         fputs("&amp;", out);
     else
-        fputc(byte, out);
+        fwrite(text, 1, size, out);
 }
 
-/* A name as XML text; of one that is too long the middle is left out, as names differ at their
- * ends. */
+/* A name as XML text; if it is too long, without its middle: names differ at their ends. */
 static void print_name(FILE *out, const char *name, size_t most)
 {
-    size_t size = characters(name);
-    size_t head = size <= most ? size : most / 3;
-    size_t tail = size <= most ? 0 : most - head - 1;
-    size_t at = 0;
-    for (const char *byte = name; *byte != '\0'; byte++) {
-        at += starts_character(byte);
-        if (at == head + 1 && size > most && starts_character(byte))
+    size_t count = tr_utf8_count(name);
+    size_t head = count <= most ? count : most / 3;
+    size_t tail = count <= most ? 0 : most - head - 1;
+    size_t left = strlen(name);
+    for (size_t i = 0; i < count; i++) {
+        size_t size = tr_utf8_size(name, left);
+        if (i == head)
             fputs("…", out);
-        if (at <= head || at > size - tail)
-            print_byte(out, *byte);
+        if (i < head || i >= count - tail)
+            print_character(out, name, size);
+        name += size + (size == 0);
+        left -= size + (size == 0);
     }
 }
 
@@ -336,7 +328,7 @@ static double margin_for(const struct tr_plan *plan)
 {
     size_t longest = 10;
     for (size_t i = 0; i < plan->node_count; i++) {
-        size_t size = characters(plan->nodes[i].name);
+        size_t size = tr_utf8_count(plan->nodes[i].name);
         longest = size > longest ? size : longest;
     }
     return SHARE_WIDTH + LETTER * (double)(longest < NAME_MOST ? longest : NAME_MOST);

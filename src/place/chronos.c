@@ -4,8 +4,10 @@
  * highest, the second highest and so on.
  *
  * Equal hashes are told apart by incrementing the later node's until it is free, which may push it
- * past a hash that was larger. So no shortcut through a partial order is right: the hashes of all
- * nodes are settled first, in list order.
+ * past a hash that was larger: all of them are settled, in list order, before any is compared. That
+ * is for the hashes of the servers, and for injected ones. MurmurHash3 of one key is a bijection of
+ * its seed, and settled servers have distinct ones, so the hashes of a key never clash by
+ * themselves.
  */
 #include "base/assert.h"
 #include "base/hash.h"
@@ -211,9 +213,10 @@ static void choose(const uint32_t *hashes, size_t count, size_t want, uint32_t *
 static size_t scratch_size(const struct tryst_place_map *map, size_t want)
 {
     (void)want;
-    return map->count <= FEW_NODES
-               ? 0
-               : 2 * (size_t)map->count * sizeof(uint32_t) + set_size(map->count);
+    if (map->count <= FEW_NODES)
+        return 0;
+    size_t hashes_and_items = 2 * (size_t)map->count * sizeof(uint32_t);
+    return hashes_and_items + (map->scorer.hash == NULL ? 0 : set_size(map->count));
 }
 
 static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, uint32_t *numbers,
@@ -229,7 +232,8 @@ static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, u
     uint32_t *hashes = scratch;
     uint32_t *items = hashes + map->count;
     hash_all(map, key, hashes);
-    settle(hashes, map->count, items + map->count);
+    if (map->scorer.hash != NULL)
+        settle(hashes, map->count, items + map->count);
     choose(hashes, map->count, want, numbers, items);
 }
 

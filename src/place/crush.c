@@ -171,46 +171,52 @@ struct share {
 struct deal {
     struct share *shares[2]; /* of this level and the next */
     uint32_t *places[2];
-    uint32_t *ranked;
-    uint32_t *quota; /* of each ranked child, and then where its places start */
+    uint32_t *ranked; /* children of the vertex at hand, best first */
+    uint32_t *turns;  /* which of them each place goes to */
+    uint32_t *active; /* which of them have nodes left */
+    uint32_t *quota;  /* how many places each of them has, and then where its next one is */
     void *scratch;
     size_t share_count[2];
 };
 
-static size_t deal_size(const struct tryst_place_map *map, size_t want)
-{
-    return want * (2 * sizeof(struct share) + 4 * sizeof(uint32_t)) +
-           tr_field_scratch_size(map->count, want);
-}
+#define DEAL_SIZE (2 * sizeof(struct share) + 6 * sizeof(uint32_t)) /* for each place */
 
 static struct deal deal_make(const struct tryst_place_map *map, size_t want, void *memory)
 {
-    struct deal deal = {.scratch = NULL};
-    unsigned char *at = memory;
-    deal.scratch = at;
-    at += tr_field_scratch_size(map->count, want);
+    struct deal deal = {.scratch = memory};
+    unsigned char *at = (unsigned char *)memory + tr_field_scratch_size(map->count, want);
     for (size_t i = 0; i < 2; i++, at += want * sizeof(struct share))
         deal.shares[i] = (struct share *)(void *)at;
     for (size_t i = 0; i < 2; i++, at += want * sizeof(uint32_t))
         deal.places[i] = (uint32_t *)(void *)at;
     deal.ranked = (uint32_t *)(void *)at;
-    deal.quota = deal.ranked + want;
+    deal.turns = deal.ranked + want;
+    deal.active = deal.turns + want;
+    deal.quota = deal.active + want;
     return deal;
 }
 
-/* How many of `count` places each ranked child gets: one each in turn, as long as it has nodes
- * left. */
-static void count_quotas(const struct deal *deal, const struct tr_tree *tree,
-                         const struct tr_vertex *vertex, size_t ranked, size_t count)
+/* Whose turn each of `count` places is: the children's in rank order, round after round, as long as
+ * they have nodes left. Those that have none drop out, so that a round costs no more than the
+ * places it deals. */
+static void take_turns(const struct deal *deal, const struct tr_tree *tree,
+                       const struct tr_vertex *vertex, size_t ranked, size_t count)
 {
-    memset(deal->quota, 0, ranked * sizeof *deal->quota);
-    for (uint32_t round = 0; count > 0; round++) {
-        for (size_t i = 0; i < ranked && count > 0; i++) {
-            if (tr_tree_leaves(tree, vertex->child[deal->ranked[i]]) > round) {
-                deal->quota[i]++;
-                count--;
-            }
+    size_t active = ranked;
+    for (uint32_t i = 0; i < ranked; i++) {
+        deal->active[i] = i;
+        deal->quota[i] = 0;
+    }
+    for (size_t dealt = 0; dealt < count;) {
+        size_t still_active = 0;
+        for (size_t i = 0; i < active && dealt < count; i++) {
+            uint32_t turn = deal->active[i];
+            deal->turns[dealt++] = turn;
+            if (++deal->quota[turn] < tr_tree_leaves(tree, vertex->child[deal->ranked[turn]]))
+                deal->active[still_active++] = turn;
         }
+        active = still_active;
+        TR_ASSERT(active > 0 || dealt == count);
     }
 }
 
@@ -240,15 +246,10 @@ static void deal_share(struct deal *deal, const struct tryst_place_map *map, uin
             numbers[places[i]] = vertex->child[deal->ranked[i]];
         return;
     }
-    count_quotas(deal, &map->tree, vertex, ranked, share.count);
+    take_turns(deal, &map->tree, vertex, ranked, share.count);
     open_shares(deal, vertex, ranked, share.first);
-    size_t dealt = 0;
-    for (uint32_t round = 0; dealt < share.count; round++) {
-        for (size_t i = 0; i < ranked && dealt < share.count; i++) {
-            if (tr_tree_leaves(&map->tree, vertex->child[deal->ranked[i]]) > round)
-                deal->places[1][deal->quota[i]++] = places[dealt++];
-        }
-    }
+    for (size_t i = 0; i < share.count; i++)
+        deal->places[1][deal->quota[deal->turns[i]]++] = places[i];
 }
 
 static void swap_levels(struct deal *deal)
@@ -265,15 +266,14 @@ static void swap_levels(struct deal *deal)
 
 static size_t scratch_size(const struct tryst_place_map *map, size_t want)
 {
-    return want <= TR_FIELD_FEW ? 0 : deal_size(map, want);
+    return want <= TR_FIELD_FEW ? 0 : tr_field_scratch_size(map->count, want) + want * DEAL_SIZE;
 }
 
 static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, uint32_t *numbers,
                  void *scratch)
 {
-    _Alignas(
-        16) unsigned char few[TR_FIELD_FEW * (2 * sizeof(struct share) + 4 * sizeof(uint32_t))];
-    struct deal deal = deal_make(map, want, want <= TR_FIELD_FEW ? few : scratch);
+    uint64_t few[TR_FIELD_FEW * DEAL_SIZE / sizeof(uint64_t)];
+    struct deal deal = deal_make(map, want, want <= TR_FIELD_FEW ? (void *)few : scratch);
     for (uint32_t i = 0; i < want; i++)
         deal.places[0][i] = i;
     deal.shares[0][0] = (struct share){0, 0, (uint32_t)want};

@@ -33,6 +33,7 @@ struct tr_scorer {
 struct tr_field {
     struct tr_lanes lanes;  /* with inverses if the method is TR_METHOD_LOGARITHMIC */
     const uint64_t *weight; /* weights, or factors; unused by TR_METHOD_PLAIN */
+    const uint64_t *seed;   /* for an injected score; NULL: put together from the lanes */
     uint32_t count;
     uint32_t inverse_least;
     enum tr_method method;

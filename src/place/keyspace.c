@@ -101,15 +101,12 @@ static enum tryst_place_status build(struct tryst_place_map *map, struct tr_buil
     return TRYST_PLACE_OK;
 }
 
-/* From a 32-bit hash to its partition: floor(hash x partitions / 2^32). */
-static uint64_t partition_of(const struct tryst_place_map *map, uint32_t hash)
-{
-    return (uint64_t)hash * map->keyspace.partitions >> 32;
-}
-
+/* A key is the 32-bit hash, whatever the number of partitions: one map's keys are good for
+ * another's. */
 static uint64_t key_of_text(const struct tryst_place_map *map, const void *text, size_t size)
 {
-    return partition_of(map, tr_hash_jenkins(text, size));
+    (void)map;
+    return tr_hash_jenkins(text, size);
 }
 
 static uint64_t key_of_id(const struct tryst_place_map *map, uint64_t id)
@@ -119,14 +116,22 @@ static uint64_t key_of_id(const struct tryst_place_map *map, uint64_t id)
     return key_of_text(map, bytes, sizeof bytes);
 }
 
+/* The least hash of a partition: h P / 2^32 rounds down to it, as h P exceeds partition x 2^32 by
+ * less than P. */
+uint64_t tr_keyspace_key_at(const struct tr_keyspace *ring, uint64_t partition)
+{
+    TR_ASSERT(partition < ring->partitions);
+    return ((partition << 32) + ring->partitions - 1) / ring->partitions;
+}
+
 static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, uint32_t *numbers,
                  void *scratch)
 {
     (void)scratch;
     const struct tr_keyspace *ring = &map->keyspace;
-    TR_ASSERT(key < ring->partitions);
-    const uint32_t *bucket = ring->bucket + (key >> ring->shift);
-    uint32_t at = first_from(ring->position, bucket[0], bucket[1], key);
+    uint64_t partition = (uint64_t)(uint32_t)key * ring->partitions >> 32;
+    const uint32_t *bucket = ring->bucket + (partition >> ring->shift);
+    uint32_t at = first_from(ring->position, bucket[0], bucket[1], partition);
     for (size_t i = 0; i < want; i++, at++) {
         at = at < map->count ? at : 0;
         numbers[i] = ring->owner[at];

@@ -27,11 +27,15 @@ struct tryst_place_key tryst_place_key_of_text(const struct tryst_place_map *map
 enum tryst_place_status tryst_place_key_at(const struct tryst_place_map *map, uint64_t position,
                                            struct tryst_place_key *key)
 {
-    if (map->strategy != &tr_strategy_ring && map->strategy != &tr_strategy_keyspace)
+    if (map->strategy == &tr_strategy_ring) {
+        key->bits = position;
+        return TRYST_PLACE_OK;
+    }
+    if (map->strategy != &tr_strategy_keyspace)
         return TRYST_PLACE_POSITION_UNUSED;
-    if (map->strategy == &tr_strategy_keyspace && position >= map->keyspace.partitions)
+    if (position >= map->keyspace.partitions)
         return TRYST_PLACE_BAD_POSITION;
-    key->bits = position;
+    key->bits = tr_keyspace_key_at(&map->keyspace, position);
     return TRYST_PLACE_OK;
 }
 
@@ -69,6 +73,7 @@ size_t tryst_place_lookup(const struct tryst_place_map *map, struct tryst_place_
     want = at_most_all(map, want);
     if (want == 0)
         return 0;
+    TR_ASSERT(want <= TR_FIELD_FEW || workspace != NULL);
     map->strategy->rank(map, key.bits, want, nodes, workspace);
     for (size_t i = 0; i < want; i++)
         nodes[i] = map->listed[nodes[i]];
@@ -111,8 +116,8 @@ static void mark(const struct tryst_place_map *map, const struct tryst_place_exc
 {
     memset(marks, 0, (map->count + 7) / 8);
     for (size_t i = 0; i < except->count; i++) {
-        TR_ASSERT(except->nodes[i] < map->count);
-        marks[except->nodes[i] / 8] |= (uint8_t)(1u << except->nodes[i] % 8);
+        if (except->nodes[i] < map->count)
+            marks[except->nodes[i] / 8] |= (uint8_t)(1u << except->nodes[i] % 8);
     }
 }
 
@@ -120,6 +125,8 @@ size_t tryst_place_lookup_except(const struct tryst_place_map *map, struct tryst
                                  size_t want, uint32_t *nodes,
                                  const struct tryst_place_except *except, void *workspace)
 {
+    if (except == NULL || except->count == 0)
+        return tryst_place_lookup(map, key, want, nodes, workspace);
     want = at_most_all(map, want);
     size_t ranked = at_most_all(map, want + at_most_all(map, except->count));
     if (want == 0)

@@ -78,6 +78,7 @@ void tr_map_make_field(struct tryst_place_map *map, struct tr_arena *arena)
     for (uint32_t i = 0; i < map->count; i++)
         tr_candidates_set(&map->candidates, i, map->seed[i], map->weight[i]);
     map->field = tr_field_make(&map->candidates, 0, map->count);
+    map->field.seed = map->seed;
 }
 
 uint64_t tr_point(uint64_t seed, uint64_t index)
@@ -146,6 +147,8 @@ static enum tryst_place_status check_config(const struct tr_strategy *strategy,
         return TRYST_PLACE_NO_NODES;
     if (node_count > TRYST_PLACE_NODES_MAX)
         return TRYST_PLACE_TOO_MANY_NODES;
+    if (config->flags & ~TRYST_PLACE_PORTABLE)
+        return TRYST_PLACE_BAD_FLAGS;
     if (config->spread != 0 && !(strategy->uses & TR_USES_ZONE))
         return TRYST_PLACE_SPREAD_UNUSED;
     if (config->partitions != 0 && !(strategy->uses & TR_USES_POSITION))
@@ -333,6 +336,11 @@ uint64_t tryst_place_node_hash(const struct tryst_place_map *map, size_t node)
     if (map->strategy == &tr_strategy_chronos)
         return map->chronos.server[map->numbered[node]];
     return map->seed[map->numbered[node]];
+}
+
+uint64_t tryst_place_partitions(const struct tryst_place_map *map)
+{
+    return map->strategy == &tr_strategy_keyspace ? map->keyspace.partitions : 0;
 }
 
 const char *tryst_place_strategy(const struct tryst_place_map *map)

@@ -140,6 +140,9 @@ extern const struct tr_strategy tr_strategy_crush;
 extern const struct tr_strategy tr_strategy_ring;
 extern const struct tr_strategy tr_strategy_keyspace;
 
+/* The key of a partition. */
+uint64_t tr_keyspace_key_at(const struct tr_keyspace *ring, uint64_t partition);
+
 /* Takes an array for a kernel to read: `count` numbers and a spare block. */
 uint32_t *tr_lanes_take(struct tr_arena *arena, size_t count);
 

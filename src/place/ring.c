@@ -49,17 +49,18 @@ static void count_tokens(const struct tryst_place_map *map)
     TR_ASSERT(end == ring->count);
 }
 
-/* Drops each token into its arc, from the arc's end; afterwards bucket[b] is where arc b starts. */
+/* Drops each token into its arc, from the arc's end; afterwards bucket[b] is where arc b starts.
+ * The last node comes first, so that equal tokens are in order already. */
 static void drop_tokens(const struct tryst_place_map *map)
 {
     const struct tr_ring *ring = &map->ring;
-    for (uint32_t node = 0; node < map->count; node++) {
-        uint64_t points = tr_point_count(map->weight[node], PER_UNIT);
+    for (uint32_t node = map->count; node > 0; node--) {
+        uint64_t points = tr_point_count(map->weight[node - 1], PER_UNIT);
         for (uint64_t i = 0; i < points; i++) {
-            uint64_t token = tr_point(map->seed[node], i);
+            uint64_t token = tr_point(map->seed[node - 1], i);
             size_t at = --ring->bucket[token >> ring->shift];
             ring->token[at] = token;
-            ring->owner[at] = node;
+            ring->owner[at] = node - 1;
         }
     }
 }

@@ -46,6 +46,8 @@ const char *tryst_place_status_text(enum tryst_place_status status)
         return "no partition is left for it";
     case TRYST_PLACE_TOO_MANY_POINTS:
         return "the weights ask for more than 16777216 points: scale them all down";
+    case TRYST_PLACE_BAD_FLAGS:
+        return "the flags have bits that this version does not know";
     case TRYST_PLACE_MEMORY_TOO_SMALL:
         return "the memory is smaller than the map";
     }

@@ -96,6 +96,16 @@ def test_the_picture_is_sound_xml(tryst, tmp_path, count):
     assert len(root.findall(".//{http://www.w3.org/2000/svg}path")) >= 6
 
 
+def test_names_that_are_no_text_do_not_break_the_picture(tryst, tmp_path):
+    path = tmp_path / "plan.svg"
+    strange = [b"a\xff", b"\xef\xbf\xbe", b"\xed\xa0\x80", b"\xf4\x90\x80\x80" * 20]
+    nodes = [word for name in strange for word in (b"--node", name)]
+    result = tryst("plan", "--keys", "100", *nodes, "--add", "b", "--json", "--svg", str(path))
+    assert result.returncode == 0
+    assert "\ufffd" in xml.etree.ElementTree.parse(path).getroot().findtext(".//{*}text/{*}title")
+    assert len(json.loads(result.stdout)["nodes"]) == 5
+
+
 ERRORS = {
     "no nodes": ([], "no nodes"),
     "none left": (["--node", "a", "--remove", "a"], "no nodes would be left"),

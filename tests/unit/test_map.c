@@ -127,6 +127,7 @@ static void bad_settings_are_refused(void **state)
         {{.strategy = "crush", .spread = 2}, zoned, 2, TRYST_PLACE_BAD_SPREAD},
         {{.strategy = "crush", .spread = 1}, plain, 2, TRYST_PLACE_BAD_SPREAD},
         {{.strategy = "ring"}, heavy, 2, TRYST_PLACE_TOO_MANY_POINTS},
+        {{.strategy = "rendezvous", .flags = 2}, plain, 2, TRYST_PLACE_BAD_FLAGS},
         {{.strategy = "rendezvous@1"}, plain, 2, TRYST_PLACE_OK},
         {{.strategy = "keyspace", .partitions = (uint64_t)1 << 32}, plain, 2, TRYST_PLACE_OK},
     };
@@ -273,6 +274,93 @@ static void a_few_nodes_need_no_workspace(void **state)
     every_strategy(check_no_workspace);
 }
 
+static void excluding_what_is_not_there_does_no_harm(void **state)
+{
+    (void)state;
+    struct tryst_place_node nodes[NODES];
+    char names[NODES][48];
+    char zones[NODES][48];
+    make_nodes("rendezvous", nodes, names, zones);
+    struct tryst_place_map *map =
+        unit_map(&(struct tryst_place_config){.strategy = "rendezvous"}, nodes, NODES);
+    void *workspace = malloc(tryst_place_workspace_size(map, NODES));
+    const uint32_t strange[] = {99, UINT32_MAX, 99};
+    const struct tryst_place_except except = {strange, 3};
+    struct tryst_place_key key = tryst_place_key_of_id(map, 1);
+    for (size_t want = 1; want <= NODES; want++) {
+        uint32_t plain[NODES];
+        uint32_t found[NODES];
+        tryst_place_lookup(map, key, want, plain, workspace);
+        assert_int_equal(tryst_place_lookup_except(map, key, want, found, &except, workspace),
+                         want);
+        assert_memory_equal(found, plain, want * sizeof found[0]);
+        assert_int_equal(tryst_place_lookup_except(map, key, want, found, NULL, workspace), want);
+        assert_memory_equal(found, plain, want * sizeof found[0]);
+    }
+    free(workspace);
+    free(map);
+}
+
+/* A key is the hash, not the partition: it means the same on a ring of any size. */
+static void a_keyspace_key_is_good_for_every_ring(void **state)
+{
+    (void)state;
+    const struct tryst_place_node nodes[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
+    struct tryst_place_map *large = unit_map(
+        &(struct tryst_place_config){.strategy = "keyspace", .partitions = (uint64_t)1 << 32},
+        nodes, 3);
+    for (uint64_t partitions = 4; partitions <= (uint64_t)1 << 32; partitions *= 2) {
+        struct tryst_place_map *map =
+            unit_map(&(struct tryst_place_config){.strategy = "keyspace", .partitions = partitions},
+                     nodes, 3);
+        assert_true(tryst_place_partitions(map) == partitions);
+        for (uint64_t id = 0; id < 100; id++) {
+            uint32_t a;
+            uint32_t b;
+            tryst_place_lookup(map, tryst_place_key_of_id(large, id), 1, &a, NULL);
+            tryst_place_lookup(map, tryst_place_key_of_id(map, id), 1, &b, NULL);
+            assert_int_equal(a, b);
+        }
+        free(map);
+    }
+    free(large);
+}
+
+/* Thousands of zones of one node and one of thousands: dealing must not walk the empty ones again
+ * and again. (It took 13 seconds once. The test would not fail, but it would be noticed.) */
+static void uneven_zones_are_dealt_in_one_go(void **state)
+{
+    (void)state;
+    enum { COUNT = 20000 };
+    struct tryst_place_node *nodes = calloc(COUNT, sizeof *nodes);
+    char(*names)[16] = calloc(COUNT, sizeof *names);
+    char(*zones)[16] = calloc(COUNT, sizeof *zones);
+    for (unsigned i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "n%u", i);
+        snprintf(zones[i], sizeof zones[i], "z%u", i < COUNT / 2 ? i : COUNT);
+        nodes[i] = (struct tryst_place_node){.name = names[i], .zone = zones[i]};
+    }
+    struct tryst_place_map *map =
+        unit_map(&(struct tryst_place_config){.strategy = "crush"}, nodes, COUNT);
+    void *workspace = malloc(tryst_place_workspace_size(map, COUNT));
+    uint32_t *found = calloc(COUNT, sizeof *found);
+    bool *is_seen = calloc(COUNT, sizeof *is_seen);
+    assert_int_equal(
+        tryst_place_lookup(map, tryst_place_key_of_id(map, 7), COUNT, found, workspace), COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_false(is_seen[found[i]]);
+        is_seen[found[i]] = true;
+        assert_true(i <= COUNT / 2 || found[i] >= COUNT / 2); /* the rest is the large zone's */
+    }
+    free(is_seen);
+    free(found);
+    free(workspace);
+    free(map);
+    free(zones);
+    free(names);
+    free(nodes);
+}
+
 static void the_map_keeps_copies_of_the_names(void **state)
 {
     (void)state;
@@ -307,7 +395,7 @@ static void positions_are_for_circles(void **state)
 static void every_status_has_a_text(void **state)
 {
     (void)state;
-    for (int status = TRYST_PLACE_OK; status <= TRYST_PLACE_MEMORY_TOO_SMALL; status++)
+    for (int status = TRYST_PLACE_OK; status <= TRYST_PLACE_BAD_FLAGS; status++)
         assert_string_not_equal(tryst_place_status_text((enum tryst_place_status)status),
                                 "unknown status");
 }
@@ -322,6 +410,9 @@ int main(void)
         cmocka_unit_test(excluded_nodes_are_taken_out_of_the_order),
         cmocka_unit_test(many_keys_at_once_are_the_same),
         cmocka_unit_test(a_few_nodes_need_no_workspace),
+        cmocka_unit_test(excluding_what_is_not_there_does_no_harm),
+        cmocka_unit_test(a_keyspace_key_is_good_for_every_ring),
+        cmocka_unit_test(uneven_zones_are_dealt_in_one_go),
         cmocka_unit_test(the_map_keeps_copies_of_the_names),
         cmocka_unit_test(positions_are_for_circles),
         cmocka_unit_test(every_status_has_a_text),
