@@ -136,6 +136,7 @@ size_t tryst_place_lookup_except(const struct tryst_place_map *map, struct tryst
         tryst_place_lookup(map, key, ranked, order, workspace);
         return keep_few(order, ranked, want, nodes, except);
     }
+    TR_ASSERT(workspace != NULL);
     unsigned char *behind = (unsigned char *)workspace + round_up(scratch_size(map, ranked));
     uint32_t *order = (uint32_t *)(void *)behind;
     uint8_t *marks = behind + round_up(ranked * sizeof *order);
