@@ -111,24 +111,22 @@ static bool is_strategy(const struct tr_cluster_settings *settings, const char *
            (settings->strategy[size] == '\0' || settings->strategy[size] == '@');
 }
 
-/* Options that one strategy alone has use for. */
-static bool check_use(const struct tr_cluster_settings *settings)
+/* An option that one strategy alone has use for: false if it is given to another, and said so. */
+static bool check_use(const struct tr_cluster_settings *settings, const char *option, bool is_given,
+                      const char *strategy)
 {
-    const char *option = NULL;
-    const char *strategy = NULL;
-    if (settings->levels != NULL || settings->spread != NULL) {
-        option = settings->levels != NULL ? "--levels" : "--spread";
-        strategy = "crush";
-    }
-    if (settings->partitions != 0 && (option == NULL || is_strategy(settings, strategy))) {
-        option = "--partitions";
-        strategy = "keyspace";
-    }
-    if (option == NULL || is_strategy(settings, strategy))
+    if (!is_given || is_strategy(settings, strategy))
         return true;
     tr_usage_error(settings->command, "%s is for --strategy %s, not for %s", option, strategy,
                    settings->strategy);
     return false;
+}
+
+static bool check_uses(const struct tr_cluster_settings *settings)
+{
+    return check_use(settings, "--levels", settings->levels != NULL, "crush") &&
+           check_use(settings, "--spread", settings->spread != NULL, "crush") &&
+           check_use(settings, "--partitions", settings->partitions != 0, "keyspace");
 }
 
 /* Levels of a path of names with `separator` between them. */
@@ -249,7 +247,7 @@ struct tryst_place_map *tr_cluster_map(const struct tr_cluster_settings *setting
 {
     struct tryst_place_config config = {.strategy = settings->strategy,
                                         .partitions = settings->partitions};
-    if (!check_use(settings) || !check_levels(settings, list) ||
+    if (!check_uses(settings) || !check_levels(settings, list) ||
         !find_spread(settings, &config.spread))
         return NULL;
     find_positions(settings, list);

@@ -12,6 +12,8 @@
 #define TRYST_VERSION "unknown"
 #endif
 
+#define MESSAGE_MAX 2048 /* a longer one is cut */
+
 static const struct {
     const char *name;
     tr_command *run;
@@ -22,12 +24,17 @@ static const struct {
 
 enum tr_exit tr_usage_error(const char *command, const char *format, ...)
 {
+    char message[MESSAGE_MAX];
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "tryst%s%s: ", command == NULL ? "" : " ", command == NULL ? "" : command);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    for (char *at = message; *at != '\0'; at++) {
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            *at = '?'; /* what people typed must not break the line, nor talk to the terminal */
+    }
+    fprintf(stderr, "tryst%s%s: %s\n", command == NULL ? "" : " ", command == NULL ? "" : command,
+            message);
     return TR_EXIT_USAGE;
 }
 

@@ -72,12 +72,12 @@ struct tr_candidates tr_candidates_take(struct tr_arena *arena, size_t count)
 
 void tr_map_make_field(struct tryst_place_map *map, struct tr_arena *arena)
 {
-    map->candidates = tr_candidates_take(arena, map->count);
+    const struct tr_candidates candidates = tr_candidates_take(arena, map->count);
     if (arena->base == NULL)
         return;
     for (uint32_t i = 0; i < map->count; i++)
-        tr_candidates_set(&map->candidates, i, map->seed[i], map->weight[i]);
-    map->field = tr_field_make(&map->candidates, 0, map->count);
+        tr_candidates_set(&candidates, i, map->seed[i], map->weight[i]);
+    map->field = tr_field_make(&candidates, 0, map->count);
     map->field.seed = map->seed;
 }
 

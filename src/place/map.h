@@ -70,10 +70,9 @@ struct tr_virtual {
 /* A cluster of the skeleton, or a zone of the tree. */
 struct tr_vertex {
     struct tr_field field;
-    const uint32_t
-        *child;      /* per candidate: a node, or TR_CHILD_VERTEX and the number of a vertex */
-    uint32_t leaves; /* nodes below it */
-    bool is_fixed;   /* its order is the candidates' own, whatever the key */
+    const uint32_t *child; /* of each candidate: a node, or TR_CHILD_VERTEX and a vertex */
+    uint32_t leaves;       /* nodes below it */
+    bool is_fixed;         /* its order is the candidates' own, whatever the key */
 };
 
 #define TR_CHILD_VERTEX 0x80000000u
@@ -120,8 +119,7 @@ struct tryst_place_map {
     const char **name;
     uint64_t *seed;
     uint64_t *weight;
-    struct tr_candidates candidates; /* the nodes as candidates of one field */
-    struct tr_field field;
+    struct tr_field field; /* of all nodes */
     union {
         struct tr_chronos chronos;
         struct tr_virtual virtuals;

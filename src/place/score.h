@@ -8,11 +8,10 @@
  * a shift.
  *
  * Kernels look at blocks of 16 candidates and give *estimates*: how far the high half is from the
- * best one there is
- * (~high), for weighted fields in proportion to the lightest weight (~high x lightest / weight,
- * rounded down). The smaller, the better. An estimate decides who is worth an exact comparison,
- * never who wins. Every kernel gives the same numbers; the portable one is what the others are
- * tested against.
+ * best one there is (~high), for weighted fields in proportion to the lightest weight (~high x
+ * lightest / weight, rounded down). The smaller, the better. An estimate decides who is worth an
+ * exact comparison, never who wins. Every kernel gives the same numbers; the portable one is what
+ * the others are tested against.
  */
 #ifndef TR_PLACE_SCORE_H
 #define TR_PLACE_SCORE_H

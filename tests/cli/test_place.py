@@ -120,6 +120,8 @@ ERRORS = {
     "value missing": ([*nodes("a"), "key", "--replicas"], "needs a value"),
     "name empty": ([*nodes(""), "key"], "name"),
     "name with a tab": ([*nodes("a\tb"), "key"], "control"),
+    "name with a line break": ([*nodes("a\nb\x1b[31m"), "key"], "node 'a?b?[31m': control"),
+    "endless name": ([*nodes("n" * 100000), "key"], "node 'nnn"),
     "too many points": (["--strategy", "ring", *nodes("a,weight=65536", "b,weight=65536"), "key"], "points"),
 }
 
