@@ -14,8 +14,8 @@ static uint64_t raw_score(const struct tr_field *field, const struct tr_scorer *
 {
     if (scorer->hash == NULL)
         return tr_score(&field->lanes, key, index);
-    uint64_t seed = field->seed != NULL
-                        ? field->seed[index]
+    uint64_t seed = scorer->seed != NULL
+                        ? scorer->seed[index]
                         : (uint64_t)field->lanes.multiplier[index] << 32 | field->lanes.low[index];
     return scorer->hash->score(scorer->hash->context, key, seed);
 }

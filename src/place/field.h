@@ -27,13 +27,13 @@ enum tr_method {
 /* How raw scores are made. */
 struct tr_scorer {
     const struct tryst_place_hash *hash; /* NULL, or one with a `score` to use instead of ours */
+    const uint64_t *seed; /* what it gets for each candidate; NULL: put together from the lanes */
     enum tr_kernel kernel;
 };
 
 struct tr_field {
     struct tr_lanes lanes;  /* with inverses if the method is TR_METHOD_LOGARITHMIC */
     const uint64_t *weight; /* weights, or factors; unused by TR_METHOD_PLAIN */
-    const uint64_t *seed;   /* for an injected score; NULL: put together from the lanes */
     uint32_t count;
     uint32_t inverse_least;
     enum tr_method method;

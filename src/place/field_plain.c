@@ -11,16 +11,17 @@
 #include "place/field.h"
 
 #define HANDFUL      6                    /* ranked by counting */
-#define SOME         (2 * TR_SCORE_BLOCK) /* ranked by picking */
+#define DOZEN        10                   /* ranked by counting if more than a few are wanted */
+#define SOME         (2 * TR_SCORE_BLOCK) /* ranked by picking, if not many are wanted */
 #define CHUNK_BLOCKS 64                   /* blocks between two looks at the bar */
 
 /* Inlined with a constant count, it unrolls to straight code. */
 static inline void rank_by_counting(const struct tr_field *field, uint64_t key, size_t count,
                                     size_t want, uint32_t *winners)
 {
-    uint64_t raw[HANDFUL];
-    uint32_t beaten_by[HANDFUL] = {0};
-    uint32_t order[HANDFUL] = {0};
+    uint64_t raw[DOZEN];
+    uint32_t beaten_by[DOZEN] = {0};
+    uint32_t order[DOZEN] = {0};
     for (size_t i = 0; i < count; i++) {
         raw[i] = tr_score(&field->lanes, key, i);
         for (size_t earlier = 0; earlier < i; earlier++) {
@@ -158,9 +159,9 @@ static void rank_many_blocks(struct podium *podium, const struct tr_field *field
 void tr_field_rank_plain(const struct tr_field *field, enum tr_kernel kernel, uint64_t key,
                          size_t want, uint32_t *winners)
 {
-    if (field->count <= HANDFUL) {
+    if (field->count <= HANDFUL || (field->count <= DOZEN && want > 3)) {
         rank_handful(field, key, want, winners);
-    } else if (field->count < SOME) {
+    } else if (field->count < SOME && want <= 6) {
         rank_some(field, key, want, winners);
     } else {
         TR_ASSERT(want >= 1);

@@ -78,7 +78,7 @@ void tr_map_make_field(struct tryst_place_map *map, struct tr_arena *arena)
     for (uint32_t i = 0; i < map->count; i++)
         tr_candidates_set(&candidates, i, map->seed[i], map->weight[i]);
     map->field = tr_field_make(&candidates, 0, map->count);
-    map->field.seed = map->seed;
+    map->scorer.seed = map->seed;
 }
 
 uint64_t tr_point(uint64_t seed, uint64_t index)
