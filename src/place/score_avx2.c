@@ -120,10 +120,12 @@ AVX2 static inline void minima(const struct tr_lanes *lanes, size_t first, size_
 AVX2 void tr_score_minima_avx2(const struct tr_lanes *lanes, size_t first, size_t blocks,
                                uint64_t key, uint32_t *smallest, uint32_t groups[4])
 {
-    if (lanes->inverse == NULL)
-        minima(lanes, first, blocks, key, smallest, groups, false);
+    /* A copy, so that storing minima cannot be taken to change where the lanes are. */
+    const struct tr_lanes kept = *lanes;
+    if (kept.inverse == NULL)
+        minima(&kept, first, blocks, key, smallest, groups, false);
     else
-        minima(lanes, first, blocks, key, smallest, groups, true);
+        minima(&kept, first, blocks, key, smallest, groups, true);
 }
 
 /* A bit for each of sixteen lanes that is at most `limit`. */

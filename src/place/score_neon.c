@@ -87,8 +87,8 @@ static inline uint32x4_t largest_of_block(const struct tr_lanes *lanes, size_t f
 
 /* Looks for the largest high half and turns that over at the end: one instruction less for each
  * vector. Two blocks at a time give the pipelines enough independent work. */
-static void minima_plain(const struct tr_lanes *lanes, size_t first, size_t blocks, uint64_t key,
-                         uint32_t *minima, uint32_t groups[4])
+static inline void minima_plain(const struct tr_lanes *lanes, size_t first, size_t blocks,
+                                uint64_t key, uint32_t *minima, uint32_t groups[4])
 {
     struct key_lanes wide = spread_key(key);
     uint32x4_t all = vdupq_n_u32(0);
@@ -118,8 +118,8 @@ static inline uint32x4_t least_of_block(const struct tr_lanes *lanes, size_t fir
     return vminq_u32(vminq_u32(a, b), vminq_u32(c, d));
 }
 
-static void minima_weighted(const struct tr_lanes *lanes, size_t first, size_t blocks, uint64_t key,
-                            uint32_t *minima, uint32_t groups[4])
+static inline void minima_weighted(const struct tr_lanes *lanes, size_t first, size_t blocks,
+                                   uint64_t key, uint32_t *minima, uint32_t groups[4])
 {
     struct key_lanes wide = spread_key(key);
     uint32x4_t all = vdupq_n_u32(UINT32_MAX);
@@ -134,10 +134,12 @@ static void minima_weighted(const struct tr_lanes *lanes, size_t first, size_t b
 void tr_score_minima_neon(const struct tr_lanes *lanes, size_t first, size_t blocks, uint64_t key,
                           uint32_t *minima, uint32_t groups[4])
 {
-    if (lanes->inverse == NULL)
-        minima_plain(lanes, first, blocks, key, minima, groups);
+    /* A copy, so that storing minima cannot be taken to change where the lanes are. */
+    const struct tr_lanes kept = *lanes;
+    if (kept.inverse == NULL)
+        minima_plain(&kept, first, blocks, key, minima, groups);
     else
-        minima_weighted(lanes, first, blocks, key, minima, groups);
+        minima_weighted(&kept, first, blocks, key, minima, groups);
 }
 
 /* A bit for each of sixteen lanes that is at most `limit`. */
