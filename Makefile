@@ -4,7 +4,6 @@
 prefix  ?= /usr/local
 DESTDIR ?=
 MESON   ?= meson
-SETUP    = $(MESON) setup --reconfigure
 
 .DEFAULT_GOAL := all
 .PHONY: all help deps run test check bench fuzz soak install clean format

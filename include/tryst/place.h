@@ -79,8 +79,8 @@ enum tryst_place_status {
     TRYST_PLACE_BAD_FLAGS,        /* bits that this version of the library does not know */
 };
 
-/* A node of the list. What is zero was not given; giving what the strategy cannot use is an error.
- */
+/* A node of the list. What is zero was not given; to give what the strategy cannot use is an
+ * error. */
 struct tryst_place_node {
     const char *name;      /* unique, NUL-terminated */
     const char *zone;      /* path from the outermost level, "region/rack", or NULL */
@@ -133,8 +133,7 @@ TRYST_PLACE_API size_t tryst_place_map_size(const struct tryst_place_config *con
                                             size_t node_count);
 
 /* Builds a map in `map`, a block of `size` bytes. On failure the block holds nothing, and `*fault`
- * (where not NULL) is the index of the node at fault, or node_count when it is none in particular.
- */
+ * (where not NULL) is the index of the node at fault, or node_count when it is no single one. */
 TRYST_PLACE_API enum tryst_place_status
 tryst_place_map_init(struct tryst_place_map *map, size_t size,
                      const struct tryst_place_config *config, const struct tryst_place_node *nodes,

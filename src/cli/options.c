@@ -50,13 +50,14 @@ static enum tr_options_step read_option(struct tr_options *options, const char *
 
 enum tr_options_step tr_options_next(struct tr_options *options)
 {
+    if (!options->operands_only && options->next < options->argc &&
+        strcmp(options->argv[options->next], "--") == 0) {
+        options->operands_only = true;
+        options->next++;
+    }
     if (options->next == options->argc)
         return TR_OPTIONS_DONE;
     const char *argument = options->argv[options->next++];
-    if (!options->operands_only && strcmp(argument, "--") == 0) {
-        options->operands_only = true;
-        return tr_options_next(options);
-    }
     if (!options->operands_only && argument[0] == '-' && argument[1] != '\0')
         return read_option(options, argument);
     options->id = 0;

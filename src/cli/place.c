@@ -45,17 +45,21 @@ static bool read_keys(struct request *request)
 {
     char *line = NULL;
     size_t cap = 0;
-    for (ssize_t size; (size = getline(&line, &cap, stdin)) >= 0;) {
-        if (size > 0 && line[size - 1] == '\n')
-            line[size - 1] = '\0';
+    size_t line_count = 0;
+    bool is_text = true;
+    for (ssize_t size; is_text && (size = getline(&line, &cap, stdin)) > 0;) {
+        if (line[size - 1] == '\n')
+            line[--size] = '\0';
+        is_text = strlen(line) == (size_t)size;
         add_key(request, line);
+        line_count++;
     }
     free(line);
-    if (ferror(stdin)) {
+    if (!is_text)
+        tr_usage_error("place", "standard input, line %zu: a key has a NUL byte in it", line_count);
+    else if (ferror(stdin))
         tr_usage_error("place", "cannot read keys from standard input");
-        return false;
-    }
-    return true;
+    return is_text && !ferror(stdin);
 }
 
 static bool take_option(struct request *request, const struct tr_options *options)

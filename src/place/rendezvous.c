@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `rendezvous`: highest random weight over all nodes, weighted by the logarithmic method. `carp` is
- * the same with load factors in place of weights (carp.c makes them).
+ * the same with load factors in place of weights (carp_factors.c makes them).
  */
 #include "place/carp_factors.h"
 #include "place/map.h"

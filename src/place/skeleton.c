@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `skeleton`: hierarchical rendezvous. The digits of a node's seed, 16 to a level from the top, are
- * its path in a virtual tree; at each cluster the key picks a branch by weighted rendezvous, until
- * one node is left: about log16(n) fields of 16 instead of one of n.
+ * `skeleton`: hierarchical rendezvous. The digits of a node's seed, four bits each from the top,
+ * are its path in a virtual tree; at each cluster the key picks a branch by weighted rendezvous,
+ * until one node is left: about log16(n) fields of 16 instead of one of n.
  *
  * A branch is named by its digits alone, so a new node lengthens paths and adds weight, and renames
  * nothing. Branches with one child are passed through without a choice. Nodes whose seeds are equal

@@ -142,6 +142,8 @@ def test_keys_come_from_standard_input_too(tryst):
     piped = tryst("place", *nodes("a", "b", "c"), "-", input="one\ntwo words\n\n-x\n-")
     assert piped.stdout == expected and len(expected.splitlines()) == 5
     assert tryst("place", *nodes("a"), "-", input="").returncode == 2
+    cut = tryst("place", *nodes("a"), "zero", "-", input="one\ntw\0o\n")
+    assert (cut.returncode, cut.stdout) == (2, "") and "line 2: a key has a NUL byte" in cut.stderr
 
 
 def test_a_key_that_would_break_its_line_needs_json(tryst):
