@@ -43,3 +43,59 @@ uint32_t tr_hash_jenkins(const void *bytes, size_t size)
     state ^= state >> 11;
     return state + (state << 15);
 }
+
+/* The 32-bit lanes of MurmurHash3 x86_128. */
+struct lanes {
+    uint32_t h[4];
+};
+
+static const uint32_t lane_factors[4] = {0x239b961bu, 0xab0e9789u, 0x38b34ae5u, 0xa1e38b93u};
+
+static uint32_t lane_scramble(uint32_t block, unsigned lane)
+{
+    static const unsigned turns[4] = {15, 16, 17, 18};
+    block = tr_hash_murmur3_rotate(block * lane_factors[lane], turns[lane]);
+    return block * lane_factors[(lane + 1) % 4];
+}
+
+static void lanes_absorb(struct lanes *lanes, const uint8_t *block)
+{
+    static const unsigned turns[4] = {19, 17, 15, 13};
+    static const uint32_t sums[4] = {0x561ccd1bu, 0x0bcaa747u, 0x96cd1c35u, 0x32ac3b17u};
+    for (unsigned i = 0; i < 4; i++) {
+        uint32_t word = (uint32_t)block[4 * i] | (uint32_t)block[4 * i + 1] << 8 |
+                        (uint32_t)block[4 * i + 2] << 16 | (uint32_t)block[4 * i + 3] << 24;
+        uint32_t mixed = tr_hash_murmur3_rotate(lanes->h[i] ^ lane_scramble(word, i), turns[i]);
+        lanes->h[i] = (mixed + lanes->h[(i + 1) % 4]) * 5 + sums[i];
+    }
+}
+
+static void lanes_sum(struct lanes *lanes)
+{
+    lanes->h[0] += lanes->h[1] + lanes->h[2] + lanes->h[3];
+    for (unsigned i = 1; i < 4; i++)
+        lanes->h[i] += lanes->h[0];
+}
+
+void tr_hash_murmur3_128(const void *bytes, size_t size, uint32_t seed, uint64_t halves[2])
+{
+    struct lanes lanes = {{seed, seed, seed, seed}};
+    const uint8_t *at = bytes;
+    size_t left = size;
+    for (; left >= 16; left -= 16, at += 16)
+        lanes_absorb(&lanes, at);
+    for (unsigned i = 0; i * 4 < left; i++) {
+        uint32_t word = 0;
+        for (unsigned j = 0; j < 4 && i * 4 + j < left; j++)
+            word |= (uint32_t)at[i * 4 + j] << 8 * j;
+        lanes.h[i] ^= lane_scramble(word, i);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        lanes.h[i] ^= (uint32_t)size;
+    lanes_sum(&lanes);
+    for (unsigned i = 0; i < 4; i++)
+        lanes.h[i] = tr_hash_murmur3_finish(lanes.h[i], 0);
+    lanes_sum(&lanes);
+    halves[0] = (uint64_t)lanes.h[1] << 32 | lanes.h[0];
+    halves[1] = (uint64_t)lanes.h[3] << 32 | lanes.h[2];
+}

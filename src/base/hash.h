@@ -14,6 +14,9 @@ uint64_t tr_hash_xxh3(const void *bytes, size_t size);
 /* MurmurHash3 x86_32. */
 uint32_t tr_hash_murmur3(const void *bytes, size_t size, uint32_t seed);
 
+/* MurmurHash3 x86_128, as two numbers of 64 bits. */
+void tr_hash_murmur3_128(const void *bytes, size_t size, uint32_t seed, uint64_t halves[2]);
+
 /* Jenkins one-at-a-time, 32 bits. */
 uint32_t tr_hash_jenkins(const void *bytes, size_t size);
 

@@ -6,6 +6,7 @@
 #define TR_WIRE_NODE_SPEC_H
 
 #include "base/decimal.h"
+#include "base/span.h"
 
 enum tr_node_spec_status {
     TR_NODE_SPEC_OK,
@@ -20,12 +21,6 @@ enum tr_node_spec_status {
 };
 
 #define TR_NODE_SPEC_NAME_MAX 255 /* bytes of a name, and of a zone */
-
-/* A piece of the text; not terminated. Not given: text is NULL. */
-struct tr_span {
-    const char *text;
-    size_t size;
-};
 
 /* Points into the text it was read from. */
 struct tr_node_spec {

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A timer record, unpacked: what the book keeps packed, the log writes and the node reasons about.
+ *
+ * Key = (id, part). Part 0 is the timer; part s is the pop with sequence s that failed and split
+ * off: a debt, later dead. Order = (version, sequence, attempt, moves), for a part above 0
+ * (version, redrives, attempt, moves): the higher record wins, whatever the order of arrival.
+ */
+#ifndef TR_BASE_RECORD_H
+#define TR_BASE_RECORD_H
+
+#include "base/span.h"
+
+#include <stdint.h>
+
+typedef uint64_t tr_timer_id;
+typedef uint64_t tr_mono_ms;   /* boot clock, milliseconds */
+typedef uint64_t tr_wall_ms;   /* since 1970, milliseconds; steps when someone sets the clock */
+typedef uint64_t tr_steady_ms; /* wall time at the start, plus boot clock since: never steps */
+
+#define TR_LIST_MAX    8                         /* nodes of a record's list */
+#define TR_TAGS_MAX    15                        /* tags of a timer */
+#define TR_TAG_SIZE    64                        /* bytes of a tag's name */
+#define TR_PARTS_MAX   16                        /* failed pops kept for one timer */
+#define TR_URI_MAX     2048                      /* bytes of a callback URI */
+#define TR_TYPE_MAX    255                       /* bytes of a content type */
+#define TR_TIME_MAX    (((uint64_t)1 << 48) - 1) /* milliseconds that six bytes hold */
+#define TR_FACTOR_MAX  255                       /* replicas that can be asked for */
+#define TR_ATTEMPT_MAX 255
+
+enum tr_record_flag {
+    TR_RECORD_KEYED = 1,     /* its id came from an Idempotency-Key */
+    TR_RECORD_DEAD = 2,      /* its attempts are spent; due is when it is forgotten */
+    TR_RECORD_TOMBSTONE = 4, /* nothing but the key and the order; due is when it is forgotten */
+};
+
+struct tr_tag {
+    struct tr_span name;
+    uint64_t count;
+};
+
+/* Spans point into whatever the record was unpacked or decoded from. */
+struct tr_record {
+    tr_timer_id id;
+    uint64_t part;
+    uint64_t version;      /* a stamp: 48 bits of milliseconds, 16 of a counter */
+    uint16_t version_node; /* who gave it: index into the node table */
+    uint64_t sequence;     /* of the pop to come, from 1; of a part above 0: how often redriven */
+    uint32_t attempt;      /* how often it failed */
+    uint32_t moves;
+    tr_steady_ms due_ms; /* of the next attempt */
+    uint64_t lag_ms;     /* how far that is behind the pop's own time */
+    uint64_t interval_ms;
+    uint64_t repeat_ms; /* 0: as long as the interval, so one pop */
+    uint32_t factor;    /* replicas asked for */
+    uint8_t flags;      /* of enum tr_record_flag */
+    uint8_t had;        /* which nodes of the list held this version */
+    uint8_t list_count;
+    uint8_t tag_count;
+    uint16_t list[TR_LIST_MAX]; /* indexes into the node table: replicas, then stand-ins */
+    uint32_t segment;           /* of the log, where its full entry is; 24 bits */
+    struct tr_span uri;
+    struct tr_span opaque;
+    struct tr_span content_type; /* empty: the default */
+    struct tr_tag tags[TR_TAGS_MAX];
+};
+
+/* How many pops a timer makes in all. */
+static inline uint64_t tr_record_pops(const struct tr_record *record)
+{
+    if (record->interval_ms == 0 || record->repeat_ms == 0)
+        return 1;
+    return record->repeat_ms / record->interval_ms;
+}
+
+/* The sequence number of the pop that a record stands for. */
+static inline uint64_t tr_record_pop(const struct tr_record *record)
+{
+    return record->part == 0 ? record->sequence : record->part;
+}
+
+struct tr_order {
+    uint64_t version;
+    uint16_t version_node;
+    uint64_t sequence;
+    uint32_t attempt;
+    uint32_t moves;
+};
+
+static inline struct tr_order tr_record_order(const struct tr_record *record)
+{
+    return (struct tr_order){record->version, record->version_node, record->sequence,
+                             record->attempt, record->moves};
+}
+
+/* Below 0, 0 or above 0, as `a` is lower than, equal to or higher than `b`. */
+static inline int tr_order_compare(const struct tr_order *a, const struct tr_order *b)
+{
+    if (a->version != b->version)
+        return a->version < b->version ? -1 : 1;
+    if (a->version_node != b->version_node)
+        return a->version_node < b->version_node ? -1 : 1;
+    if (a->sequence != b->sequence)
+        return a->sequence < b->sequence ? -1 : 1;
+    if (a->attempt != b->attempt)
+        return a->attempt < b->attempt ? -1 : 1;
+    if (a->moves != b->moves)
+        return a->moves < b->moves ? -1 : 1;
+    return 0;
+}
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The log as the node sees it: entries gather in a batch; one batch is written at a time, and while
+ * it is, the next one gathers. That is the group commit: the slower the disk, the larger the batch.
+ *
+ * A batch is bound to its segment when it is begun, so that each record knows where its entry will
+ * be: a segment with less room left than the largest batch is closed early, and its file cut.
+ *
+ * Two segments are kept allocated ahead. When the disk refuses one, clients get 507 while outcomes
+ * of pops, drops and reclaimed copies go on in those two.
+ */
+#include "node/internal.h"
+
+#define SPARES        2
+#define RECLAIM_SLICE 1024 /* records looked at in a step */
+
+static uint32_t *live_of(struct tr_node *node, uint64_t segment)
+{
+    return &node->log.live[segment % TR_NODE_SEGMENTS_MAX];
+}
+
+static uint64_t *size_of(struct tr_node *node, uint64_t segment)
+{
+    return &node->log.sizes[segment % TR_NODE_SEGMENTS_MAX];
+}
+
+/* The number of a record's segment: it keeps the low 24 bits. */
+static uint64_t segment_of(const struct tr_node *node, uint32_t low)
+{
+    uint64_t back = (node->log.segment - low) & 0xffffff;
+    return node->log.segment - back;
+}
+
+static bool is_open(const struct tr_node *node)
+{
+    const struct tr_log_state *log = &node->log;
+    return log->segment <= log->allocated &&
+           log->offset + TR_LOG_BATCH_HEAD + log->batch_cap + 8 <= node->config.segment_size;
+}
+
+bool tr_log_has_room(const struct tr_node *node, size_t size, bool is_client)
+{
+    if (!node->config.has_log)
+        return true;
+    const struct tr_writer *batch = &node->log.batch;
+    size_t cap = is_client ? batch->cap / 4 * 3 : batch->cap;
+    return is_open(node) && batch->size + size <= cap;
+}
+
+bool tr_log_is_idle(const struct tr_node *node)
+{
+    return !node->log.is_writing && node->log.batch.size == 0 &&
+           node->waiting_head == node->waiting_tail;
+}
+
+static void begin_batch(struct tr_node *node)
+{
+    node->log.number++;
+    node->log.batch = tr_writer_on(node->log.buffer + TR_LOG_BATCH_HEAD, node->log.batch_cap);
+}
+
+uint64_t tr_log_size(const struct tr_record *record)
+{
+    uint64_t size = 56 + record->uri.size + record->content_type.size + record->opaque.size;
+    for (unsigned i = 0; i < record->tag_count; i++)
+        size += record->tags[i].name.size + 2;
+    return size;
+}
+
+void tr_log_dropped(struct tr_node *node, const struct tr_record *record)
+{
+    if (!node->config.has_log)
+        return;
+    uint32_t *live = live_of(node, segment_of(node, record->segment));
+    TR_ASSERT(*live > 0 && node->log.live_bytes >= tr_log_size(record));
+    *live -= 1;
+    node->log.live_bytes -= tr_log_size(record);
+}
+
+void tr_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    if (!node->config.has_log)
+        return;
+    tr_log_put_record(&node->log.batch, record);
+    TR_ASSERT(!node->log.batch.is_full);
+    tr_book_set_segment(&node->book, ref, (uint32_t)(node->log.segment & 0xffffff));
+    *live_of(node, node->log.segment) += 1;
+    node->log.live_bytes += tr_log_size(record);
+    node->stats.log_entries++;
+}
+
+static void put_short(struct tr_node *node, enum tr_log_type type, const struct tr_record *record)
+{
+    if (!node->config.has_log)
+        return;
+    tr_log_put_short(&node->log.batch, type, record);
+    TR_ASSERT(!node->log.batch.is_full);
+    node->stats.log_entries++;
+}
+
+void tr_log_short(struct tr_node *node, const struct tr_record *record)
+{
+    put_short(node, TR_LOG_SHORT, record);
+}
+
+void tr_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_record *record)
+{
+    TR_ASSERT(type == TR_LOG_TOMBSTONE || type == TR_LOG_DROP);
+    put_short(node, type, record);
+}
+
+/* Small, and worth a tick's delay when the batch has no room: the next one of its kind, or the
+ * header of the next segment, carries the number too. */
+void tr_log_number(struct tr_node *node, enum tr_log_type type, uint64_t number)
+{
+    struct tr_log_entry entry = {.type = type, .number = number};
+    if (!tr_log_has_room(node, 16, false) || !node->config.has_log)
+        return;
+    tr_log_put(&node->log.batch, &entry);
+    TR_ASSERT(!node->log.batch.is_full);
+    node->stats.log_entries++;
+}
+
+void tr_wait(struct tr_node *node, struct tr_waiting waiting)
+{
+    TR_ASSERT(node->waiting_tail - node->waiting_head < TR_NODE_WAITING_MAX);
+    waiting.since_ms = node->now_ms;
+    waiting.batch = node->log.number;
+    /* Nothing gathers, so it waits at most for what is under way. */
+    if (node->log.batch.size == 0)
+        waiting.batch--;
+    node->waiting[node->waiting_tail++ % TR_NODE_WAITING_MAX] = waiting;
+}
+
+void tr_log_open(struct tr_node *node, uint64_t segment, uint64_t first, uint64_t previous_end)
+{
+    struct tr_log_state *log = &node->log;
+    log->segment = segment;
+    log->first = first;
+    log->previous_end = previous_end;
+    log->offset = 0;
+    log->is_begun = false;
+    *live_of(node, segment) = 0;
+    *size_of(node, segment) = 0;
+    if (log->number == 0)
+        begin_batch(node);
+}
+
+/* The header of the current segment, into the log's scratch. */
+static size_t encode_header(struct tr_node *node)
+{
+    const struct tr_log_state *log = &node->log;
+    uint8_t table[TR_LOG_ADDRESS_MAX + 2];
+    struct tr_writer nodes = tr_writer_on(table, sizeof table);
+    tr_put_span(&nodes, node->config.address);
+    struct tr_log_header header = {
+        .shard_count = 1,
+        .segment = log->segment,
+        .first = log->first,
+        .previous_end = log->previous_end,
+        .ceiling = log->ceiling,
+        .offset_ms = log->offset_ms,
+        .incarnation_count = log->incarnation_count,
+        .node_count = 1,
+        .nodes = {(const char *)table, nodes.size},
+    };
+    memcpy(header.store_id, node->store_id, sizeof header.store_id);
+    memcpy(header.incarnations, log->incarnations, sizeof header.incarnations);
+    size_t size = tr_log_header_encode(&header, log->header, TR_LOG_HEADER_MAX);
+    TR_ASSERT(size > 0);
+    return size;
+}
+
+static void write_batch(struct tr_node *node, struct tr_effects *out)
+{
+    struct tr_log_state *log = &node->log;
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_LOG_WRITE);
+    effect->of.log.head = NULL;
+    effect->of.log.head_size = 0;
+    if (!log->is_begun) {
+        effect->of.log.head_size = encode_header(node);
+        effect->of.log.head = log->header;
+        log->offset = effect->of.log.head_size;
+        log->is_begun = true;
+    }
+    size_t size =
+        tr_log_batch_seal(log->buffer, log->batch.size, log->first + log->offset, log->synced);
+    effect->of.log.segment = log->segment;
+    effect->of.log.offset = log->offset;
+    effect->of.log.bytes = log->buffer;
+    effect->of.log.size = size;
+    log->offset += size;
+    log->is_writing = true;
+    log->writing_end = log->first + log->offset;
+    effect->of.log.end = log->writing_end;
+    node->stats.log_batches++;
+    begin_batch(node);
+}
+
+/* Closes the current segment when the largest batch would not fit any more. */
+static void roll(struct tr_node *node, struct tr_effects *out)
+{
+    struct tr_log_state *log = &node->log;
+    bool is_full = log->offset + TR_LOG_BATCH_HEAD + log->batch_cap + 8 > node->config.segment_size;
+    if (!is_full || log->segment >= log->allocated || !tr_effects_has_room(out, 1))
+        return;
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_SEGMENT_TRIM);
+    effect->of.segment.number = log->segment;
+    effect->of.segment.size = log->offset;
+    *size_of(node, log->segment) = log->offset;
+    log->bytes += log->offset;
+    tr_log_open(node, log->segment + 1, log->first + node->config.segment_size,
+                log->first + log->offset);
+}
+
+static void ask_segment(struct tr_node *node, struct tr_effects *out)
+{
+    struct tr_log_state *log = &node->log;
+    bool is_wanted = log->allocated < log->segment + SPARES;
+    bool is_late = log->is_refused && node->now_ms < log->retry_at_ms;
+    bool is_limit = log->allocated - log->oldest + 2 >= TR_NODE_SEGMENTS_MAX;
+    if (!is_wanted || log->is_asked || is_late || is_limit || !tr_effects_has_room(out, 1))
+        return;
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_SEGMENT_ALLOCATE);
+    effect->of.segment.number = log->allocated + 1;
+    effect->of.segment.size = node->config.segment_size;
+    log->is_asked = true;
+}
+
+void tr_log_segment_allocated(struct tr_node *node, uint64_t number, struct tr_effects *out)
+{
+    TR_ASSERT(number == node->log.allocated + 1);
+    node->log.allocated = number;
+    node->log.is_asked = false;
+    if (node->log.is_refused && node->log.allocated >= node->log.segment + SPARES) {
+        node->log.is_refused = false;
+        tr_note(out, TR_NOTE_DISK_HEALED, 0, 0);
+    }
+}
+
+void tr_log_segment_refused(struct tr_node *node, struct tr_effects *out)
+{
+    struct tr_log_state *log = &node->log;
+    log->is_asked = false;
+    log->retry_at_ms = node->now_ms + RETRY_LOG_MS;
+    if (!log->is_refused)
+        tr_note(out, TR_NOTE_DISK_FULL, 0, 0);
+    log->is_refused = true;
+}
+
+void tr_log_written(struct tr_node *node, const struct tr_event *event)
+{
+    struct tr_log_state *log = &node->log;
+    log->synced = event->of.log.synced > log->synced ? event->of.log.synced : log->synced;
+    if (!log->is_writing || event->of.log.written < log->writing_end)
+        return;
+    log->is_writing = false;
+    log->durable = log->number - 1;
+}
+
+/* Arms and answers what has become durable. */
+static void answer_waiting(struct tr_node *node, struct tr_effects *out)
+{
+    while (node->waiting_head < node->waiting_tail && tr_effects_has_room(out, 4)) {
+        struct tr_waiting *waiting = &node->waiting[node->waiting_head % TR_NODE_WAITING_MAX];
+        if (waiting->batch > node->log.durable)
+            return;
+        node->waiting_head++;
+        if (waiting->ref != TR_ARENA_NONE && tr_arena_holds(&node->arena, waiting->ref) &&
+            tr_book_state(&node->book, waiting->ref) == TR_STATE_UNSAFE &&
+            tr_book_id(&node->book, waiting->ref) == waiting->id &&
+            tr_book_version(&node->book, waiting->ref) == waiting->version)
+            tr_arm(node, waiting->ref);
+        if (waiting->token == 0)
+            continue;
+        struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER);
+        effect->of.answer.token = waiting->token;
+        effect->of.answer.status = 200;
+        effect->of.answer.has_location = waiting->has_location;
+        effect->of.answer.location = tr_node_text(node, waiting->id, waiting->factor);
+        effect->of.answer.detail = NULL;
+    }
+}
+
+void tr_log_run(struct tr_node *node, bool may_write, struct tr_effects *out)
+{
+    struct tr_log_state *log = &node->log;
+    if (!node->config.has_log)
+        log->durable = log->number;
+    answer_waiting(node, out);
+    if (!node->config.has_log)
+        return;
+    if (may_write && !log->is_writing && log->batch.size > 0 && tr_effects_has_room(out, 1))
+        write_batch(node, out);
+    if (log->batch.size == 0)
+        roll(node, out);
+    ask_segment(node, out);
+}
+
+bool tr_log_wants_tick(const struct tr_node *node)
+{
+    const struct tr_log_state *log = &node->log;
+    bool has_answers =
+        node->waiting_head < node->waiting_tail &&
+        node->waiting[node->waiting_head % TR_NODE_WAITING_MAX].batch <= log->durable;
+    bool can_write = node->config.has_log && !log->is_writing && log->batch.size > 0;
+    bool can_reclaim = log->is_reclaiming && !log->is_writing && is_open(node);
+    return has_answers || can_write || can_reclaim;
+}
+
+/* The oldest segment holds nothing any more that is not, or will not be, elsewhere. */
+static void remove_oldest(struct tr_node *node, struct tr_effects *out)
+{
+    struct tr_log_state *log = &node->log;
+    if (!log->is_removing || log->durable < log->remove_after || !tr_effects_has_room(out, 1))
+        return;
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_SEGMENT_REMOVE);
+    effect->of.segment.number = log->oldest;
+    log->bytes -= *size_of(node, log->oldest);
+    log->oldest++;
+    log->is_removing = false;
+}
+
+/* Appends the records of the oldest segment again, in the order of the book. */
+static void copy_oldest(struct tr_node *node)
+{
+    struct tr_log_state *log = &node->log;
+    struct tr_index_walk walk = tr_index_seek(&node->book.index, log->reclaim_cursor);
+    for (unsigned i = 0; i < RECLAIM_SLICE; i++) {
+        tr_ref ref = TR_ARENA_NONE;
+        if (!tr_index_next(&walk, &ref)) {
+            log->reclaim_cursor = 0;
+            return;
+        }
+        log->reclaim_cursor = tr_book_hash(tr_book_id(&node->book, ref));
+        if (segment_of(node, tr_book_segment(&node->book, ref)) != log->oldest)
+            continue;
+        struct tr_record record;
+        tr_book_unpack(&node->book, ref, &record);
+        if (log->batch.size > log->batch.cap / 2 ||
+            !tr_log_has_room(node, tr_log_record_bound(&record), false))
+            return;
+        tr_log_dropped(node, &record);
+        tr_log_record(node, ref, &record);
+        node->stats.reclaimed++;
+    }
+}
+
+void tr_reclaim(struct tr_node *node, struct tr_effects *out)
+{
+    struct tr_log_state *log = &node->log;
+    if (!node->config.has_log)
+        return;
+    remove_oldest(node, out);
+    if (log->is_removing || log->oldest == log->segment) {
+        log->is_reclaiming = false;
+        return;
+    }
+    uint64_t limit = 2 * log->live_bytes + 2 * node->config.segment_size;
+    bool is_empty = *live_of(node, log->oldest) == 0;
+    log->is_reclaiming = !is_empty && log->bytes + log->offset > limit;
+    if (log->is_reclaiming && !log->is_writing)
+        copy_oldest(node);
+    if (*live_of(node, log->oldest) == 0) {
+        log->is_reclaiming = false;
+        log->is_removing = true;
+        log->reclaim_cursor = 0;
+        log->remove_after = log->batch.size > 0 ? log->number : log->number - 1;
+    }
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The step, the clocks and the stamps. */
+#include "node/internal.h"
+
+#define CLOCK_STEP_MS 100   /* wall and steady time may part by this much unnoticed */
+#define CEILING_MS    10000 /* stamps are reserved this far ahead */
+#define STALE_MIN     65536 /* entries of the wheel that may be stale before it is swept */
+#define SWEEP_SLICE   2048
+
+bool tr_effects_has_room(const struct tr_effects *out, uint32_t count)
+{
+    return TR_NODE_EFFECTS_MAX - out->count >= count;
+}
+
+struct tr_effect *tr_effects_push(struct tr_effects *out, enum tr_effect_kind kind)
+{
+    TR_ASSERT(out->count < TR_NODE_EFFECTS_MAX);
+    struct tr_effect *effect = &out->items[out->count++];
+    effect->kind = kind;
+    return effect;
+}
+
+void tr_note(struct tr_effects *out, enum tr_note what, tr_timer_id id, uint64_t number)
+{
+    if (!tr_effects_has_room(out, 1))
+        return; /* a line for the operator is not worth a broken step */
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_NOTE);
+    effect->of.note.what = what;
+    effect->of.note.id = id;
+    effect->of.note.number = number;
+}
+
+/* Takes `size` bytes off the front of the region. */
+static void *carve(struct tr_memory *memory, size_t size)
+{
+    size_t rounded = (size + 63) / 64 * 64;
+    if (memory->size < rounded)
+        return NULL;
+    void *piece = memory->region;
+    memory->region = (uint8_t *)memory->region + rounded;
+    memory->size -= rounded;
+    return piece;
+}
+
+static bool carve_tables(struct tr_node *node, struct tr_memory *memory)
+{
+    size_t batch = node->config.segment_size / 4;
+    node->log.batch_cap = batch < LOG_BATCH_MAX ? batch : LOG_BATCH_MAX;
+    node->flights = carve(memory, node->config.flights_max * sizeof *node->flights);
+    node->destinations = carve(memory, DESTINATIONS_MAX * sizeof *node->destinations);
+    node->buckets = carve(memory, DESTINATIONS_MAX * sizeof *node->buckets);
+    node->waiting = carve(memory, TR_NODE_WAITING_MAX * sizeof *node->waiting);
+    node->log.buffer = carve(memory, node->log.batch_cap + TR_LOG_BATCH_HEAD + 8);
+    node->log.header = carve(memory, TR_LOG_HEADER_MAX);
+    node->log.live = carve(memory, TR_NODE_SEGMENTS_MAX * sizeof *node->log.live);
+    node->log.sizes = carve(memory, TR_NODE_SEGMENTS_MAX * sizeof *node->log.sizes);
+    return node->log.sizes != NULL;
+}
+
+struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr_memory *memory)
+{
+    struct tr_memory rest = *memory;
+    TR_ASSERT(config->flights_max > 0 && config->flights_max < DESTINATIONS_MAX);
+    TR_ASSERT(config->address.size <= TR_LOG_ADDRESS_MAX && config->identity < 1024);
+    TR_ASSERT(config->segment_size >= 8 * config->opaque_max + 65536);
+    struct tr_node *node = carve(&rest, sizeof *node);
+    if (node == NULL)
+        return NULL;
+    node->config = *config;
+    memcpy(node->address, config->address.text, config->address.size);
+    node->config.address = (struct tr_span){node->address, config->address.size};
+    memcpy(node->store_id, config->store_id, sizeof node->store_id);
+    node->replica_bits = tr_replica_bits(node->config.address);
+    node->random.state = config->seed;
+    if (!carve_tables(node, &rest) || rest.size < TR_ARENA_LEAST)
+        return NULL;
+    tr_arena_init(&node->arena, rest.region, rest.size < TR_ARENA_MOST ? rest.size : TR_ARENA_MOST);
+    if (!tr_book_init(&node->book, &node->arena))
+        return NULL;
+    tr_pops_init(node);
+    return node;
+}
+
+static void set_clock(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
+{
+    if (!node->has_clock) {
+        node->has_clock = true;
+        node->steady_base = event->wall_ms - event->now_ms;
+    }
+    node->now_ms = event->now_ms > node->now_ms ? event->now_ms : node->now_ms;
+    node->wall_ms = event->wall_ms;
+    node->steady_ms = node->now_ms + node->steady_base;
+    if (node->phase != PHASE_READY)
+        return;
+    int64_t offset = (int64_t)(node->wall_ms - node->steady_ms);
+    int64_t change = offset - node->log.offset_ms;
+    if (change <= -CLOCK_STEP_MS || change >= CLOCK_STEP_MS) {
+        node->log.offset_ms = offset;
+        tr_log_number(node, TR_LOG_OFFSET, (uint64_t)offset);
+        tr_note(out, TR_NOTE_CLOCK_STEPPED, 0, (uint64_t)offset);
+    }
+}
+
+/* A stamp above every one given before and above `above`. Stamps up to the ceiling may be used: a
+ * restart begins above it, whatever the clock says then. */
+uint64_t tr_stamp(struct tr_node *node, uint64_t above)
+{
+    uint64_t stamp = node->steady_ms << 16;
+    stamp = stamp > node->last_stamp ? stamp : node->last_stamp + 1;
+    stamp = stamp > above ? stamp : above + 1;
+    node->last_stamp = stamp;
+    if (stamp >= node->log.ceiling) {
+        node->log.ceiling = stamp + ((uint64_t)CEILING_MS << 16);
+        tr_log_number(node, TR_LOG_CEILING, node->log.ceiling);
+    }
+    return stamp;
+}
+
+/* 34 bits of milliseconds, 10 of identity, 20 of a counter that runs on. One that is in use, which
+ * a client can bring about by PUT, is passed over. */
+tr_timer_id tr_new_id(struct tr_node *node)
+{
+    uint64_t time = (node->last_stamp >> 16) & (((uint64_t)1 << 34) - 1);
+    for (;;) {
+        uint32_t counter = node->id_counter++ & 0xfffff;
+        tr_timer_id id = time << 30 | (uint64_t)node->config.identity << 20 | counter;
+        struct tr_index_walk walk;
+        if (tr_book_first(&node->book, id, &walk) == TR_ARENA_NONE)
+            return id;
+        time = (time + (counter == 0)) & (((uint64_t)1 << 34) - 1);
+    }
+}
+
+void tr_arm(struct tr_node *node, tr_ref ref)
+{
+    bool is_armed = tr_wheel_arm(&node->wheel, ref, tr_book_due(&node->book, ref));
+    TR_ASSERT(is_armed); /* entries come from the arena's reserve */
+    tr_book_set_state(&node->book, ref, TR_STATE_ARMED);
+}
+
+void tr_forget_entry(struct tr_node *node, tr_ref ref)
+{
+    if (tr_book_state(&node->book, ref) == TR_STATE_ARMED)
+        node->stale++;
+    else if (tr_book_state(&node->book, ref) == TR_STATE_QUEUED)
+        node->stats.queued--;
+}
+
+void tr_count(struct tr_node *node, const struct tr_record *record, int by)
+{
+    uint64_t *count = (record->flags & TR_RECORD_TOMBSTONE) != 0 ? &node->stats.tombstones
+                      : (record->flags & TR_RECORD_DEAD) != 0    ? &node->stats.dead
+                      : record->part > 0                         ? &node->stats.debts
+                                                                 : &node->stats.timers;
+    *count += (uint64_t)(int64_t)by;
+}
+
+void tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
+{
+    struct tr_record record;
+    tr_book_unpack(&node->book, ref, &record);
+    bool is_kept = record.part == 0 && (record.flags & TR_RECORD_KEYED) != 0;
+    tr_forget_entry(node, ref);
+    tr_log_dropped(node, &record);
+    tr_count(node, &record, -1);
+    record.version = order->version;
+    record.version_node = order->version_node;
+    record.sequence = order->sequence;
+    record.attempt = order->attempt;
+    record.moves = order->moves;
+    if (!is_kept) {
+        tr_log_end(node, TR_LOG_TOMBSTONE, &record);
+        tr_book_remove(&node->book, ref);
+        return;
+    }
+    record.flags = TR_RECORD_KEYED | TR_RECORD_TOMBSTONE;
+    record.due_ms = node->steady_ms + node->config.key_keep_ms;
+    record.lag_ms = 0;
+    record.interval_ms = 0;
+    record.repeat_ms = 0;
+    record.tag_count = 0;
+    record.uri = (struct tr_span){"", 0};
+    record.opaque = (struct tr_span){"", 0};
+    record.content_type = (struct tr_span){"", 0};
+    ref = tr_book_replace(&node->book, ref, &record);
+    TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
+    tr_log_record(node, ref, &record);
+    tr_count(node, &record, 1);
+    tr_arm(node, ref);
+}
+
+/* Takes stale entries out of the wheel when they are many, a slice at a time. */
+static void sweep(struct tr_node *node)
+{
+    uint64_t live = node->wheel.count - (node->stale < node->wheel.count ? node->stale : 0);
+    if (!node->is_sweeping && node->stale > STALE_MIN && node->stale > live / 2)
+        node->is_sweeping = true;
+    for (unsigned i = 0; node->is_sweeping && i < SWEEP_SLICE; i++) {
+        struct tr_fifo_entry entry;
+        if (!tr_wheel_sweep_take(&node->wheel, &entry)) {
+            node->is_sweeping = false;
+            node->stale = 0;
+        } else if (tr_book_matches(&node->book, entry.ref, TR_STATE_ARMED, entry.due_ms)) {
+            tr_wheel_sweep_keep(&node->wheel, entry);
+        } else {
+            node->stale -= node->stale > 0;
+            node->stats.swept++;
+        }
+    }
+}
+
+static void drain(struct tr_node *node, struct tr_effects *out)
+{
+    if (node->flight_count > 0 || !tr_log_is_idle(node) || !tr_effects_has_room(out, 1))
+        return;
+    if (!node->is_stop_logged && node->config.has_log) {
+        node->is_stop_logged = true;
+        tr_log_number(node, TR_LOG_CLEAN_STOP, 0);
+        tr_log_run(node, true, out);
+        return;
+    }
+    node->phase = PHASE_STOPPED;
+    tr_effects_push(out, TR_EFFECT_STOPPED);
+}
+
+static void configure(struct tr_node *node, const struct tr_node_config *config)
+{
+    node->config.per_destination = config->per_destination;
+    node->config.attempts_max = config->attempts_max;
+    node->config.backoff_ms = config->backoff_ms;
+    node->config.dead_keep_ms = config->dead_keep_ms;
+    node->config.key_keep_ms = config->key_keep_ms;
+    node->config.latency_target_ms = config->latency_target_ms;
+}
+
+static void handle(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
+{
+    switch (event->kind) {
+    case TR_EVENT_TICK:
+        return;
+    case TR_EVENT_RECOVERY_STARTED:
+        tr_recovery_start(node, event, out);
+        return;
+    case TR_EVENT_REQUEST_RECEIVED:
+        tr_request(node, event, out);
+        return;
+    case TR_EVENT_CALLBACK_ENDED:
+        tr_callback_ended(node, event);
+        return;
+    case TR_EVENT_LOG_WRITTEN:
+        tr_log_written(node, event);
+        return;
+    case TR_EVENT_SEGMENT_ALLOCATED:
+        tr_log_segment_allocated(node, event->of.segment.number, out);
+        return;
+    case TR_EVENT_SEGMENT_REFUSED:
+        tr_log_segment_refused(node, out);
+        return;
+    case TR_EVENT_DRAIN_ASKED:
+        if (node->phase == PHASE_READY)
+            node->phase = PHASE_DRAINING;
+        return;
+    case TR_EVENT_CONFIGURED:
+        configure(node, event->of.config);
+        return;
+    }
+}
+
+void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
+{
+    out->count = 0;
+    set_clock(node, event, out);
+    handle(node, event, out);
+    if (node->phase == PHASE_REPLAYING)
+        tr_recovery_run(node, out);
+    if (node->phase == PHASE_READY) {
+        tr_pops_run(node, out);
+        sweep(node);
+        tr_reclaim(node, out);
+    }
+    if (node->phase == PHASE_DRAINING)
+        tr_pops_finish(node, out);
+    if (node->phase == PHASE_READY || node->phase == PHASE_DRAINING)
+        tr_log_run(node, !event->has_more, out);
+    if (node->phase == PHASE_DRAINING)
+        drain(node, out);
+}
+
+tr_mono_ms tr_node_wake_at(const struct tr_node *node)
+{
+    if (node->phase == PHASE_REPLAYING)
+        return node->now_ms;
+    if (node->phase != PHASE_READY)
+        return TR_NODE_NEVER;
+    if (node->is_sweeping || tr_log_wants_tick(node))
+        return node->now_ms;
+    uint64_t at = tr_wheel_wake_at(&node->wheel);
+    if (at <= node->steady_ms && !tr_pops_can_run(node))
+        at = TR_WHEEL_NEVER; /* a callback that ends, or a segment, will move it on */
+    tr_mono_ms wake = at == TR_WHEEL_NEVER ? TR_NODE_NEVER : at - node->steady_base;
+    if (node->log.is_refused && node->log.retry_at_ms < wake)
+        wake = node->log.retry_at_ms;
+    return wake;
+}
+
+void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *record)
+{
+    tr_book_unpack(&node->book, ref, record);
+}
+
+struct tr_timer_text tr_node_text(const struct tr_node *node, tr_timer_id id, uint32_t factor)
+{
+    return (struct tr_timer_text){.id = id, .factor = factor, .replicas = node->replica_bits};
+}
+
+tr_steady_ms tr_node_steady(const struct tr_node *node)
+{
+    return node->steady_ms;
+}
+
+tr_wall_ms tr_node_wall(const struct tr_node *node, tr_steady_ms at_ms)
+{
+    return at_ms + (node->wall_ms - node->steady_ms);
+}
+
+void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
+{
+    *stats = node->stats;
+    stats->due_waiting = node->wheel.ready.count;
+    stats->flights = node->flight_count;
+    stats->log_bytes = node->log.bytes + node->log.offset;
+    stats->log_live_bytes = node->log.live_bytes;
+    stats->log_segments = node->config.has_log ? node->log.segment - node->log.oldest + 1 : 0;
+    stats->memory_used = tr_arena_used(&node->arena);
+    stats->memory_room = tr_arena_room(&node->arena);
+    stats->waiting = node->waiting_tail - node->waiting_head;
+    stats->is_ready = node->phase == PHASE_READY;
+    stats->is_disk_full = node->log.is_refused;
+}
+
+bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_tag *tag)
+{
+    const struct tr_strings *tags = &node->book.tags;
+    struct tr_index_walk walk = tr_index_seek(&tags->index, *cursor);
+    tr_ref ref = TR_ARENA_NONE;
+    if (!tr_index_next(&walk, &ref))
+        return false;
+    tag->name = tr_strings_text(tags, ref);
+    tag->count = *tr_strings_tally(tags, ref);
+    *cursor = tr_hash_xxh3(tag->name.text, tag->name.size) + 1;
+    return true;
+}
+
+struct tr_span tr_node_address(const struct tr_node *node)
+{
+    return node->config.address;
+}
+
+const uint8_t *tr_node_store_id(const struct tr_node *node)
+{
+    return node->store_id;
+}
+
+bool tr_node_valid(const struct tr_node *node)
+{
+    const struct tr_node_stats *stats = &node->stats;
+    uint64_t records = stats->timers + stats->debts + stats->dead + stats->tombstones;
+    return tr_book_valid(&node->book) && tr_wheel_valid(&node->wheel) &&
+           records == node->book.index.count;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The node: the deterministic core. Events in, effects out.
+ *
+ * A step does not block, does no I/O and reads no clock: every event carries the time. The daemon
+ * drives it with real events, the simulator with drawn ones. What an event points to is borrowed
+ * for the step; what an effect points to is good until the next step.
+ *
+ * What must wait for durability is emitted by the step that hears of it: an answer to a client
+ * leaves in the step of TR_EVENT_LOG_WRITTEN that covers its entry.
+ *
+ * Owns:    the memory it was given, all of it, and nothing else.
+ * Bounds:  that memory; the limits below. A full table is an answer to whoever asked.
+ */
+#ifndef TR_NODE_NODE_H
+#define TR_NODE_NODE_H
+
+#include "base/record.h"
+#include "wire/api.h"
+#include "wire/log.h"
+#include "wire/timer_body.h"
+
+#define TR_NODE_MEMORY_LEAST ((size_t)32 << 20)
+#define TR_NODE_WAITING_MAX  65536 /* operations that wait for the log; then 503 */
+#define TR_NODE_EFFECTS_MAX  4096  /* of one step; what is left follows in the next */
+#define TR_NODE_SEGMENTS_MAX 65536 /* of the log */
+#define TR_NODE_NEVER        UINT64_MAX
+
+struct tr_node;
+
+/* A region of zeros, aligned to 16 bytes. */
+struct tr_memory {
+    void *region;
+    size_t size;
+};
+
+struct tr_node_config {
+    struct tr_span address;                 /* host:port, as clients and peers know it */
+    uint64_t seed;                          /* of the node's random numbers */
+    uint8_t store_id[TR_LOG_STORE_ID_SIZE]; /* for an empty store */
+    uint16_t identity;                      /* 10 bits: deployment, then instance */
+    bool has_log;
+    bool is_always_synced; /* what was answered is on disk, also after a power loss */
+    size_t segment_size;   /* bytes, at least 8 times opaque_max plus 64 KiB */
+    size_t opaque_max;
+    uint32_t flights_max; /* callbacks under way at once */
+
+    /* These may change while it runs. */
+    uint32_t per_destination; /* of them, to one destination */
+    uint32_t attempts_max;
+    uint64_t backoff_ms; /* before the second attempt; then twice as long each time */
+    uint64_t dead_keep_ms;
+    uint64_t key_keep_ms; /* how long an Idempotency-Key is remembered after its timer ended */
+    uint64_t latency_target_ms; /* of client writes; beyond it they are refused */
+};
+
+enum tr_event_kind {
+    TR_EVENT_TICK,
+    TR_EVENT_RECOVERY_STARTED,
+    TR_EVENT_REQUEST_RECEIVED,
+    TR_EVENT_CALLBACK_ENDED,
+    TR_EVENT_LOG_WRITTEN,
+    TR_EVENT_SEGMENT_ALLOCATED,
+    TR_EVENT_SEGMENT_REFUSED, /* no space */
+    TR_EVENT_DRAIN_ASKED,
+    TR_EVENT_CONFIGURED,
+};
+
+enum tr_callback_result {
+    TR_CALLBACK_ANSWERED,  /* with an HTTP status */
+    TR_CALLBACK_UNREACHED, /* no connection, no name, a broken answer */
+    TR_CALLBACK_TIMED_OUT,
+};
+
+struct tr_event {
+    enum tr_event_kind kind;
+    tr_mono_ms now_ms;
+    tr_wall_ms wall_ms;
+    bool has_more; /* events of this turn: let the log gather their entries */
+    union {
+        /* The segments must stay readable until TR_EFFECT_RECOVERED or TR_EFFECT_REFUSED. */
+        struct {
+            struct tr_log_segment *segments; /* by number, ascending */
+            size_t count;
+        } recovery;
+        struct {
+            uint64_t token;
+            enum tr_api_kind kind;
+            struct tr_timer_text timer;
+            const struct tr_timer_body *body;   /* of CREATE and REPLACE */
+            struct tr_span key;                 /* the Idempotency-Key; text NULL: none */
+            const struct tr_api_request *query; /* of LIST and REDRIVE */
+        } request;
+        struct {
+            uint32_t flight;
+            enum tr_callback_result result;
+            unsigned status;
+            uint64_t retry_after_ms; /* 0: not given */
+        } callback;
+        struct {
+            uint64_t written; /* everything below this position is as safe as the operator wants */
+            uint64_t synced;  /* everything below this one is on disk */
+        } log;
+        struct {
+            uint64_t number;
+        } segment;
+        const struct tr_node_config *config;
+    } of;
+};
+
+enum tr_effect_kind {
+    TR_EFFECT_ANSWER,       /* to a request, without a body */
+    TR_EFFECT_ANSWER_TIMER, /* to READ */
+    TR_EFFECT_ANSWER_PAGE,  /* to LIST */
+    TR_EFFECT_FIRE,         /* call a URI */
+    TR_EFFECT_LOG_WRITE,
+    TR_EFFECT_SEGMENT_ALLOCATE,
+    TR_EFFECT_SEGMENT_REMOVE,
+    TR_EFFECT_SEGMENT_TRIM, /* cut the file to its size */
+    TR_EFFECT_RECOVERED,
+    TR_EFFECT_REFUSED, /* the log cannot be replayed: `check` says where */
+    TR_EFFECT_NOTE,    /* for the operator */
+    TR_EFFECT_STOPPED, /* drained and durable */
+};
+
+enum tr_note {
+    TR_NOTE_DEAD,      /* a pop is dead: id, number = its sequence */
+    TR_NOTE_DISCARDED, /* a failed pop was given up for a newer one: id, number = its sequence */
+    TR_NOTE_DISK_FULL,
+    TR_NOTE_DISK_HEALED,
+    TR_NOTE_LOG_EXHAUSTED, /* not even the reserve is left: pops wait */
+    TR_NOTE_TAIL_CUT,      /* number = bytes */
+    TR_NOTE_CLOCK_STEPPED, /* number = wall less steady time, ms, signed */
+    TR_NOTE_MEMORY_FULL,
+};
+
+struct tr_effect {
+    enum tr_effect_kind kind;
+    union {
+        struct {
+            uint64_t token;
+            unsigned status;
+            bool has_location;
+            struct tr_timer_text location;
+            const char *detail; /* of a refusal */
+            unsigned retry_after_s;
+        } answer;
+        struct {
+            uint64_t token;
+            uint32_t ref;
+        } timer;
+        struct {
+            uint64_t token;
+            const uint32_t *refs;
+            uint32_t count;
+            bool has_more;
+            uint64_t cursor;
+        } page;
+        struct {
+            uint32_t flight;
+            uint32_t ref;
+            tr_steady_ms due_ms;
+            tr_mono_ms due_mono_ms;
+        } fire;
+        struct {
+            uint64_t segment;
+            uint64_t offset;
+            const uint8_t *head; /* the segment's header, when this is its first write; or NULL */
+            size_t head_size;
+            const uint8_t *bytes;
+            size_t size;
+            uint64_t end; /* the position after it */
+        } log;
+        struct {
+            uint64_t number;
+            uint64_t size;
+        } segment;
+        struct tr_log_check check;
+        struct {
+            enum tr_note what;
+            tr_timer_id id;
+            uint64_t number;
+        } note;
+    } of;
+};
+
+struct tr_effects {
+    uint32_t count;
+    struct tr_effect items[TR_NODE_EFFECTS_MAX];
+};
+
+struct tr_node_stats {
+    uint64_t timers; /* pending */
+    uint64_t debts;  /* failed pops still being tried */
+    uint64_t dead;
+    uint64_t tombstones;
+    uint64_t created;
+    uint64_t replaced;
+    uint64_t cancelled;
+    uint64_t refused;
+    uint64_t pops_delivered;
+    uint64_t pops_failed; /* attempts */
+    uint64_t pops_dead;
+    uint64_t pops_discarded;
+    uint64_t redriven;
+    uint64_t due_waiting; /* due, and not yet handed to a destination's queue */
+    uint64_t queued;      /* waiting for their destination */
+    uint64_t flights;
+    uint64_t log_bytes;
+    uint64_t log_live_bytes;
+    uint64_t log_segments;
+    uint64_t log_batches;
+    uint64_t log_entries;
+    uint64_t reclaimed;
+    uint64_t memory_used;
+    uint64_t memory_room; /* thousandths left before new timers are refused */
+    uint64_t waiting;
+    uint64_t swept;
+    bool is_ready;
+    bool is_disk_full;
+};
+
+/* NULL when the memory is too small. The node is not ready before a recovery, of no segments if the
+ * store is empty or there is no log. */
+struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr_memory *memory);
+
+void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
+
+/* When the next TR_EVENT_TICK is wanted. */
+tr_mono_ms tr_node_wake_at(const struct tr_node *node);
+
+/* A record by the reference in an effect, until the next step. */
+void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *record);
+
+/* How the id of a record is written now. */
+struct tr_timer_text tr_node_text(const struct tr_node *node, tr_timer_id id, uint32_t factor);
+
+tr_steady_ms tr_node_steady(const struct tr_node *node);
+tr_wall_ms tr_node_wall(const struct tr_node *node, tr_steady_ms at_ms);
+
+void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats);
+
+/* The tags and how many timers count under each, one at a time: start with *cursor = 0. */
+bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_tag *tag);
+
+struct tr_span tr_node_address(const struct tr_node *node);
+const uint8_t *tr_node_store_id(const struct tr_node *node);
+
+/* True when all structures agree. O(n). */
+bool tr_node_valid(const struct tr_node *node);
+
+#endif

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pops: from due to delivered, tried again, or dead.
+ *
+ * What is due waits in the wheel until a flight is free; a pop whose destination has enough flights
+ * of its own waits in that destination's queue. So a slow receiver holds back nobody else's pops,
+ * and a pop is handed out only into a free slot: what a client cancels meanwhile is still here.
+ *
+ * An entry of a queue, like one of the wheel, is stale when its record has another state or due
+ * time. A stale entry that matches a later record of the same place, state and time does no harm:
+ * that record is due then too, and its own entry will find it gone.
+ */
+#include "node/internal.h"
+
+#include "wire/uri.h"
+
+#define LIMIT_LEAST    1
+#define RETRY_AFTER_MS 3600000 /* a receiver may ask for an hour's patience, no more */
+#define JITTER         5       /* backoff varies by a fifth, up and down */
+#define OUTCOME_ROOM   512     /* bytes of the log that the outcome of a pop takes at most, */
+                               /* besides a record that splits off */
+
+void tr_pops_init(struct tr_node *node)
+{
+    node->ended_first = NONE;
+    node->ended_last = NONE;
+    node->flight_free = NONE;
+    for (uint32_t i = node->config.flights_max; i > 0; i--) {
+        node->flights[i - 1].next = node->flight_free;
+        node->flight_free = i - 1;
+    }
+    node->destination_free = NONE;
+    for (uint32_t i = DESTINATIONS_MAX; i > 0; i--) {
+        node->buckets[i - 1] = NONE;
+        node->destinations[i - 1].next = node->destination_free;
+        node->destination_free = i - 1;
+    }
+}
+
+static uint32_t find_destination(struct tr_node *node, uint64_t hash)
+{
+    uint32_t *bucket = &node->buckets[hash % DESTINATIONS_MAX];
+    for (uint32_t i = *bucket; i != NONE; i = node->destinations[i].next) {
+        if (node->destinations[i].hash == hash)
+            return i;
+    }
+    uint32_t index = node->destination_free;
+    TR_ASSERT(index != NONE); /* each one in use has a flight, and there are fewer of those */
+    struct tr_destination *destination = &node->destinations[index];
+    node->destination_free = destination->next;
+    *destination = (struct tr_destination){
+        .hash = hash, .next = *bucket, .limit = node->config.per_destination};
+    *bucket = index;
+    return index;
+}
+
+static void drop_destination(struct tr_node *node, uint32_t index)
+{
+    struct tr_destination *destination = &node->destinations[index];
+    if (destination->flights > 0 || destination->queue.count > 0)
+        return;
+    uint32_t *link = &node->buckets[destination->hash % DESTINATIONS_MAX];
+    while (*link != index)
+        link = &node->destinations[*link].next;
+    *link = destination->next;
+    destination->next = node->destination_free;
+    node->destination_free = index;
+}
+
+static uint64_t origin_hash(const struct tr_node *node, tr_ref ref)
+{
+    struct tr_uri uri;
+    struct tr_span text = tr_strings_text(&node->book.texts, tr_book_uri(&node->book, ref));
+    /* One that cannot be called, out of an older log, fails in the shell and is retried there. */
+    struct tr_span origin = tr_uri_parse(text, &uri) == NULL ? uri.origin : text;
+    return tr_hash_xxh3(origin.text, origin.size);
+}
+
+static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct tr_effects *out)
+{
+    struct tr_record record;
+    uint32_t index = node->flight_free;
+    struct tr_flight *flight = &node->flights[index];
+    TR_ASSERT(index != NONE);
+    tr_book_unpack(&node->book, ref, &record);
+    node->flight_free = flight->next;
+    *flight = (struct tr_flight){
+        .id = record.id,
+        .part = record.part,
+        .order = tr_record_order(&record),
+        .destination = destination,
+        .is_used = true,
+    };
+    node->flight_count++;
+    node->destinations[destination].flights++;
+    tr_book_set_state(&node->book, ref, TR_STATE_FLYING);
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_FIRE);
+    effect->of.fire.flight = index;
+    effect->of.fire.ref = ref;
+    effect->of.fire.due_ms = record.due_ms;
+    effect->of.fire.due_mono_ms = record.due_ms - node->steady_base;
+}
+
+static bool can_fire(const struct tr_node *node)
+{
+    return node->flight_free != NONE && tr_log_has_room(node, OUTCOME_ROOM, false);
+}
+
+static void run_queue(struct tr_node *node, uint32_t index, struct tr_effects *out)
+{
+    struct tr_destination *destination = &node->destinations[index];
+    while (node->phase == PHASE_READY && destination->queue.count > 0 &&
+           destination->flights < destination->limit && can_fire(node) &&
+           tr_effects_has_room(out, 8)) {
+        struct tr_fifo_entry entry = tr_fifo_pop(&destination->queue, &node->arena);
+        if (!tr_book_matches(&node->book, entry.ref, TR_STATE_QUEUED, entry.due_ms))
+            continue;
+        node->stats.queued--;
+        fire(node, entry.ref, index, out);
+    }
+}
+
+/* A dead pop or a tombstone whose time is over. */
+static void expire(struct tr_node *node, tr_ref ref)
+{
+    struct tr_record record;
+    tr_book_unpack(&node->book, ref, &record);
+    tr_log_end(node, TR_LOG_DROP, &record);
+    tr_log_dropped(node, &record);
+    tr_count(node, &record, -1);
+    tr_book_remove(&node->book, ref);
+}
+
+static void run_due(struct tr_node *node, struct tr_effects *out)
+{
+    struct tr_fifo_entry entry;
+    tr_wheel_advance(&node->wheel, node->steady_ms);
+    while (can_fire(node) && tr_effects_has_room(out, 8) && tr_wheel_pop(&node->wheel, &entry)) {
+        if (!tr_book_matches(&node->book, entry.ref, TR_STATE_ARMED, entry.due_ms)) {
+            node->stale -= node->stale > 0;
+            continue;
+        }
+        if ((tr_book_flags(&node->book, entry.ref) & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) != 0) {
+            expire(node, entry.ref);
+            continue;
+        }
+        uint32_t index = find_destination(node, origin_hash(node, entry.ref));
+        struct tr_destination *destination = &node->destinations[index];
+        if (destination->flights < destination->limit && destination->queue.count == 0) {
+            fire(node, entry.ref, index, out);
+            continue;
+        }
+        bool is_queued = tr_fifo_push(&destination->queue, &node->arena, entry);
+        TR_ASSERT(is_queued); /* its entry in the wheel took as much */
+        tr_book_set_state(&node->book, entry.ref, TR_STATE_QUEUED);
+        node->stats.queued++;
+    }
+}
+
+bool tr_pops_can_run(const struct tr_node *node)
+{
+    return can_fire(node);
+}
+
+/* The timer goes on with its next pop, or is over. */
+static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record)
+{
+    if (record->part > 0 || record->sequence >= tr_record_pops(record)) {
+        struct tr_order order = tr_record_order(record);
+        tr_end(node, ref, &order);
+        return;
+    }
+    record->due_ms = record->due_ms - record->lag_ms + record->interval_ms;
+    record->lag_ms = 0;
+    record->attempt = 0;
+    record->sequence++;
+    ref = tr_book_update(&node->book, ref, record);
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    tr_log_short(node, record);
+    tr_arm(node, ref);
+}
+
+/* Makes room for one more failed pop of a timer: the oldest dead one goes, or the oldest. */
+static void limit_parts(struct tr_node *node, tr_timer_id id, struct tr_effects *out)
+{
+    struct tr_index_walk walk;
+    unsigned count = 0;
+    tr_ref oldest = TR_ARENA_NONE;
+    uint64_t oldest_rank = UINT64_MAX;
+    struct tr_record record;
+    for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
+         ref = tr_book_next(&walk, id)) {
+        tr_book_unpack(&node->book, ref, &record);
+        if (record.part == 0)
+            continue;
+        count++;
+        bool is_dead = (record.flags & TR_RECORD_DEAD) != 0;
+        uint64_t rank = record.part | (is_dead ? 0 : (uint64_t)1 << 63);
+        if (rank < oldest_rank) {
+            oldest_rank = rank;
+            oldest = ref;
+        }
+    }
+    if (count < TR_PARTS_MAX)
+        return;
+    tr_book_unpack(&node->book, oldest, &record);
+    tr_note(out, TR_NOTE_DISCARDED, id, record.part);
+    node->stats.pops_discarded++;
+    tr_forget_entry(node, oldest);
+    expire(node, oldest);
+}
+
+/* The failed pop of a timer becomes a record of its own, due or dead. False: no memory for it. */
+static bool split(struct tr_node *node, const struct tr_record *record, struct tr_effects *out)
+{
+    struct tr_record part = *record;
+    part.part = record->sequence;
+    part.sequence = 0;
+    part.flags = (uint8_t)(record->flags & TR_RECORD_DEAD);
+    limit_parts(node, record->id, out);
+    tr_ref old = tr_book_find(&node->book, part.id, part.part);
+    if (old != TR_ARENA_NONE) { /* a dead one of an older version */
+        tr_forget_entry(node, old);
+        expire(node, old);
+    }
+    tr_ref ref = tr_book_insert(&node->book, &part);
+    if (ref == TR_ARENA_NONE)
+        return false;
+    tr_log_record(node, ref, &part);
+    tr_count(node, &part, 1);
+    tr_arm(node, ref);
+    return true;
+}
+
+static uint64_t backoff(struct tr_node *node, const struct tr_flight *flight, uint32_t attempt)
+{
+    uint64_t delay = node->config.backoff_ms << (attempt - 1 < 20 ? attempt - 1 : 20);
+    uint64_t spread = 2 * delay / JITTER + 1;
+    delay = delay - delay / JITTER + tr_random_below(&node->random, spread);
+    uint64_t asked = flight->retry_after_ms;
+    asked = asked < RETRY_AFTER_MS ? asked : RETRY_AFTER_MS;
+    return delay > asked ? delay : asked;
+}
+
+/* The record in its place becomes what `record` says, and waits for its due time. */
+static void put_back(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    ref = tr_book_update(&node->book, ref, record);
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    tr_log_short(node, record);
+    tr_arm(node, ref);
+}
+
+static void die(struct tr_node *node, tr_ref ref, struct tr_record *record, struct tr_effects *out)
+{
+    node->stats.pops_dead++;
+    tr_note(out, TR_NOTE_DEAD, record->id, tr_record_pop(record));
+    struct tr_record dead = *record;
+    dead.flags |= TR_RECORD_DEAD;
+    tr_steady_ms due_ms = node->steady_ms + node->config.dead_keep_ms;
+    dead.lag_ms += due_ms - dead.due_ms;
+    dead.due_ms = due_ms;
+    if (record->part == 0 && split(node, &dead, out)) {
+        ref = tr_book_find(&node->book, record->id, 0);
+        tr_book_unpack(&node->book, ref, record);
+        move_on(node, ref, record);
+        return;
+    }
+    tr_count(node, record, -1);
+    tr_count(node, &dead, 1);
+    put_back(node, ref, &dead);
+}
+
+static void fail(struct tr_node *node, tr_ref ref, struct tr_record *record,
+                 const struct tr_flight *flight, struct tr_effects *out)
+{
+    node->stats.pops_failed++;
+    record->attempt += record->attempt < TR_ATTEMPT_MAX;
+    if (record->attempt >= node->config.attempts_max) {
+        die(node, ref, record, out);
+        return;
+    }
+    tr_steady_ms own_ms = record->due_ms - record->lag_ms;
+    tr_steady_ms next_ms = own_ms + record->interval_ms;
+    tr_steady_ms retry_ms = node->steady_ms + backoff(node, flight, record->attempt);
+    bool has_next = record->part == 0 && record->sequence < tr_record_pops(record);
+    record->due_ms = retry_ms;
+    record->lag_ms = retry_ms - own_ms;
+    if (has_next && next_ms <= retry_ms && split(node, record, out)) {
+        ref = tr_book_find(&node->book, record->id, 0);
+        tr_book_unpack(&node->book, ref, record);
+        move_on(node, ref, record);
+        return;
+    }
+    put_back(node, ref, record);
+}
+
+static void book_outcome(struct tr_node *node, const struct tr_flight *flight,
+                         struct tr_effects *out)
+{
+    struct tr_record record;
+    tr_ref ref = tr_book_find(&node->book, flight->id, flight->part);
+    bool is_success = flight->result == TR_CALLBACK_ANSWERED && flight->status / 100 == 2;
+    if (ref == TR_ARENA_NONE)
+        return; /* cancelled meanwhile */
+    tr_book_unpack(&node->book, ref, &record);
+    struct tr_order order = tr_record_order(&record);
+    if (tr_order_compare(&order, &flight->order) != 0)
+        return; /* replaced meanwhile: the old outcome says nothing of the new timer */
+    if (is_success) {
+        node->stats.pops_delivered++;
+        move_on(node, ref, &record);
+    } else {
+        fail(node, ref, &record, flight, out);
+    }
+}
+
+/* Bytes of the log that the outcome may take. */
+static size_t outcome_room(const struct tr_node *node, const struct tr_flight *flight)
+{
+    tr_ref ref = tr_book_find(&node->book, flight->id, flight->part);
+    if (ref == TR_ARENA_NONE)
+        return 0;
+    struct tr_record record;
+    tr_book_unpack(&node->book, ref, &record);
+    return OUTCOME_ROOM + tr_log_record_bound(&record);
+}
+
+static void run_ended(struct tr_node *node, struct tr_effects *out)
+{
+    while (node->ended_first != NONE && tr_effects_has_room(out, 8)) {
+        uint32_t index = node->ended_first;
+        struct tr_flight *flight = &node->flights[index];
+        if (!tr_log_has_room(node, outcome_room(node, flight), false))
+            return;
+        node->ended_first = flight->next;
+        if (node->ended_first == NONE)
+            node->ended_last = NONE;
+        book_outcome(node, flight, out);
+        flight->is_used = false;
+        flight->next = node->flight_free;
+        node->flight_free = index;
+        node->flight_count--;
+        run_queue(node, flight->destination, out);
+        drop_destination(node, flight->destination);
+    }
+}
+
+void tr_callback_ended(struct tr_node *node, const struct tr_event *event)
+{
+    uint32_t index = event->of.callback.flight;
+    TR_ASSERT(index < node->config.flights_max && node->flights[index].is_used);
+    struct tr_flight *flight = &node->flights[index];
+    struct tr_destination *destination = &node->destinations[flight->destination];
+    flight->result = event->of.callback.result;
+    flight->status = event->of.callback.status;
+    flight->retry_after_ms = event->of.callback.retry_after_ms;
+    destination->flights--;
+    if (flight->result == TR_CALLBACK_TIMED_OUT)
+        destination->limit =
+            destination->limit / 2 > LIMIT_LEAST ? destination->limit / 2 : LIMIT_LEAST;
+    else if (destination->limit < node->config.per_destination)
+        destination->limit++;
+    else
+        destination->limit = node->config.per_destination;
+    flight->next = NONE;
+    if (node->ended_last == NONE)
+        node->ended_first = index;
+    else
+        node->flights[node->ended_last].next = index;
+    node->ended_last = index;
+}
+
+void tr_pops_finish(struct tr_node *node, struct tr_effects *out)
+{
+    run_ended(node, out);
+}
+
+void tr_pops_run(struct tr_node *node, struct tr_effects *out)
+{
+    run_ended(node, out);
+    run_due(node, out);
+}

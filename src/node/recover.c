@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recovery: the log is looked at as a whole, then replayed in slices, so that the node can say
+ * meanwhile that it is starting. Entries are applied by order, not by their place; each start ends
+ * the segment before and begins a new one, so that no position is ever used twice.
+ */
+#include "node/internal.h"
+
+#define REPLAY_SLICE 16384 /* entries in a step */
+
+static void refuse_log(struct tr_node *node, struct tr_log_check check, struct tr_effects *out)
+{
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_REFUSED);
+    effect->of.check = check;
+    node->phase = PHASE_REFUSED;
+}
+
+static void read_header(struct tr_node *node, const struct tr_log_segment *segment)
+{
+    struct tr_log_header header;
+    size_t size = 0;
+    enum tr_log_header_status status =
+        tr_log_header_decode(segment->bytes, segment->size, &header, &size);
+    TR_ASSERT(status == TR_LOG_HEADER_OK);
+    struct tr_log_state *log = &node->log;
+    memcpy(node->store_id, header.store_id, sizeof node->store_id);
+    log->ceiling = header.ceiling > log->ceiling ? header.ceiling : log->ceiling;
+    log->offset_ms = header.offset_ms;
+    log->incarnation_count = header.incarnation_count;
+    memcpy(log->incarnations, header.incarnations, sizeof log->incarnations);
+}
+
+static void remove_segment(uint64_t number, struct tr_effects *out)
+{
+    if (tr_effects_has_room(out, 8))
+        tr_effects_push(out, TR_EFFECT_SEGMENT_REMOVE)->of.segment.number = number;
+}
+
+/* What the log does not use: a torn tail's segments go, spare ones at the end stay. */
+static void sort_rest(struct tr_node *node, const struct tr_log_check *check,
+                      struct tr_effects *out)
+{
+    struct tr_replay *replay = &node->replay;
+    if (check->verdict == TR_LOG_TORN)
+        tr_note(out, TR_NOTE_TAIL_CUT, replay->segments[check->segment].number, check->tail_bytes);
+    uint64_t next = node->log.segment + 1;
+    for (size_t i = check->used; i < replay->count; i++) {
+        const struct tr_log_segment *segment = &replay->segments[i];
+        if (check->verdict == TR_LOG_SOUND && segment->number == next &&
+            segment->size == node->config.segment_size) {
+            next++;
+            replay->spares++;
+        } else {
+            remove_segment(segment->number, out);
+        }
+    }
+}
+
+/* Steady time goes on from where the log left it: wall time less the last offset logged. The last
+ * header tells it, unless an entry after it does. */
+static void set_steady(struct tr_node *node)
+{
+    struct tr_replay *replay = &node->replay;
+    struct tr_log_batch batch;
+    struct tr_log_entry entry;
+    const struct tr_log_segment *last =
+        replay->count > 0 ? &replay->segments[replay->count - 1] : NULL;
+    for (size_t at = last == NULL ? 0 : last->header_size; last != NULL && at < last->valid_size;) {
+        bool is_sound = tr_log_batch_at(last->bytes, last->size, last->first, at, &batch);
+        TR_ASSERT(is_sound);
+        struct tr_reader reader = tr_reader_on(batch.payload, batch.payload_size);
+        while (tr_log_get(&reader, &entry) == TR_LOG_GET_ONE) {
+            if (entry.type == TR_LOG_OFFSET)
+                node->log.offset_ms = (int64_t)entry.number;
+        }
+        at += batch.size;
+    }
+    node->steady_base = node->wall_ms - (uint64_t)node->log.offset_ms - node->now_ms;
+    node->steady_ms = node->now_ms + node->steady_base;
+    tr_wheel_init(&node->wheel, &node->arena, node->steady_ms);
+}
+
+void tr_recovery_start(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
+{
+    struct tr_replay *replay = &node->replay;
+    TR_ASSERT(node->phase == PHASE_NEW);
+    node->phase = PHASE_REPLAYING;
+    replay->segments = event->of.recovery.segments;
+    replay->count = event->of.recovery.count;
+    struct tr_log_check check = tr_log_check(replay->segments, replay->count);
+    if (check.verdict != TR_LOG_SOUND && check.verdict != TR_LOG_TORN) {
+        refuse_log(node, check, out);
+        return;
+    }
+    for (size_t i = 0; i < check.used; i++)
+        read_header(node, &replay->segments[i]);
+    node->log.oldest = check.used > 0 ? replay->segments[0].number : 1;
+    node->log.segment = check.used > 0 ? replay->segments[check.used - 1].number : 0;
+    sort_rest(node, &check, out);
+    replay->count = check.used;
+    set_steady(node);
+}
+
+static void apply_record(struct tr_node *node, struct tr_record *record, uint64_t segment,
+                         bool *is_full)
+{
+    struct tr_record held;
+    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    record->segment = (uint32_t)(segment & 0xffffff);
+    if (ref != TR_ARENA_NONE) {
+        tr_book_unpack(&node->book, ref, &held);
+        struct tr_order old = tr_record_order(&held);
+        struct tr_order new = tr_record_order(record);
+        if (tr_order_compare(&old, &new) > 0)
+            return;
+        tr_forget_entry(node, ref);
+        tr_log_dropped(node, &held);
+        tr_count(node, &held, -1);
+        ref = tr_book_replace(&node->book, ref, record);
+    } else {
+        ref = tr_book_insert(&node->book, record);
+    }
+    *is_full = ref == TR_ARENA_NONE;
+    if (*is_full)
+        return;
+    node->log.live[segment % TR_NODE_SEGMENTS_MAX] += 1;
+    node->log.live_bytes += tr_log_size(record);
+    tr_count(node, record, 1);
+    tr_arm(node, ref);
+}
+
+static void apply_short(struct tr_node *node, const struct tr_record *record)
+{
+    struct tr_record held;
+    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    if (ref == TR_ARENA_NONE)
+        return;
+    tr_book_unpack(&node->book, ref, &held);
+    struct tr_order old = tr_record_order(&held);
+    struct tr_order new = tr_record_order(record);
+    if (held.version != record->version || tr_order_compare(&old, &new) > 0)
+        return;
+    tr_forget_entry(node, ref);
+    tr_count(node, &held, -1);
+    ref = tr_book_update(&node->book, ref, record);
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    held.flags = record->flags;
+    tr_count(node, &held, 1);
+    tr_arm(node, ref);
+}
+
+static void apply_end(struct tr_node *node, const struct tr_record *record)
+{
+    struct tr_record held;
+    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    if (ref == TR_ARENA_NONE)
+        return;
+    tr_book_unpack(&node->book, ref, &held);
+    struct tr_order old = tr_record_order(&held);
+    struct tr_order new = tr_record_order(record);
+    if (tr_order_compare(&old, &new) > 0)
+        return;
+    tr_forget_entry(node, ref);
+    tr_log_dropped(node, &held);
+    tr_count(node, &held, -1);
+    tr_book_remove(&node->book, ref);
+}
+
+/* False: the memory budget is too small for what the log holds. */
+static bool apply(struct tr_node *node, struct tr_log_entry *entry, uint64_t segment)
+{
+    bool is_full = false;
+    node->replay.is_clean = entry->type == TR_LOG_CLEAN_STOP;
+    switch (entry->type) {
+    case TR_LOG_RECORD:
+        node->last_stamp =
+            entry->record.version > node->last_stamp ? entry->record.version : node->last_stamp;
+        apply_record(node, &entry->record, segment, &is_full);
+        return !is_full;
+    case TR_LOG_SHORT:
+        apply_short(node, &entry->record);
+        return true;
+    case TR_LOG_TOMBSTONE:
+    case TR_LOG_DROP:
+        apply_end(node, &entry->record);
+        return true;
+    case TR_LOG_CEILING:
+        node->log.ceiling = entry->number > node->log.ceiling ? entry->number : node->log.ceiling;
+        return true;
+    case TR_LOG_OFFSET:
+        node->log.offset_ms = (int64_t)entry->number;
+        return true;
+    case TR_LOG_PADDING:
+    case TR_LOG_MARKS:
+    case TR_LOG_INCARNATION:
+    case TR_LOG_CLEAN_STOP:
+        return true;
+    }
+    return true;
+}
+
+/* Everything is replayed: begins the segment of this start. */
+static void finish(struct tr_node *node, struct tr_effects *out)
+{
+    struct tr_replay *replay = &node->replay;
+    struct tr_log_state *log = &node->log;
+    uint64_t first = 0;
+    uint64_t previous_end = 0;
+    if (replay->count > 0) {
+        const struct tr_log_segment *last = &replay->segments[replay->count - 1];
+        uint64_t room =
+            last->size > node->config.segment_size ? last->size : node->config.segment_size;
+        previous_end = last->first + last->valid_size;
+        first = last->first + (room + 7) / 8 * 8;
+        struct tr_effect *trim = tr_effects_push(out, TR_EFFECT_SEGMENT_TRIM);
+        trim->of.segment.number = last->number;
+        trim->of.segment.size = last->valid_size;
+        if (!replay->is_clean && !node->config.is_always_synced)
+            memcpy(node->store_id, node->config.store_id, sizeof node->store_id);
+    }
+    node->last_stamp = node->last_stamp > log->ceiling ? node->last_stamp : log->ceiling;
+    if (log->incarnation_count == TR_LOG_INCARNATIONS_MAX) {
+        memmove(log->incarnations, log->incarnations + 1,
+                (TR_LOG_INCARNATIONS_MAX - 1) * sizeof log->incarnations[0]);
+        log->incarnation_count--;
+    }
+    log->incarnations[log->incarnation_count++] =
+        (struct tr_log_incarnation){tr_random_next(&node->random), first};
+    log->allocated = log->segment + replay->spares;
+    tr_log_open(node, log->segment + 1, first, previous_end);
+    node->id_counter = (uint32_t)tr_random_below(&node->random, 1u << 20);
+    node->phase = PHASE_READY;
+    tr_effects_push(out, TR_EFFECT_RECOVERED);
+}
+
+static bool replay_batch(struct tr_node *node, const struct tr_log_segment *segment,
+                         const struct tr_log_batch *batch, unsigned *entries,
+                         struct tr_effects *out)
+{
+    struct tr_reader reader = tr_reader_on(batch->payload, batch->payload_size);
+    struct tr_log_entry entry;
+    struct tr_log_check check = {.segment = node->replay.index, .offset = batch->offset};
+    for (;;) {
+        enum tr_log_get_status status = tr_log_get(&reader, &entry);
+        if (status == TR_LOG_GET_END)
+            return true;
+        check.verdict = status == TR_LOG_GET_BAD ? TR_LOG_DAMAGED : TR_LOG_NO_MEMORY;
+        if (status == TR_LOG_GET_BAD || !apply(node, &entry, segment->number)) {
+            refuse_log(node, check, out);
+            return false;
+        }
+        (*entries)++;
+    }
+}
+
+void tr_recovery_run(struct tr_node *node, struct tr_effects *out)
+{
+    struct tr_replay *replay = &node->replay;
+    unsigned entries = 0;
+    while (replay->index < replay->count && entries < REPLAY_SLICE) {
+        const struct tr_log_segment *segment = &replay->segments[replay->index];
+        struct tr_log_batch batch;
+        if (replay->offset == 0)
+            replay->offset = segment->header_size;
+        if (replay->offset >= segment->valid_size) {
+            node->log.sizes[segment->number % TR_NODE_SEGMENTS_MAX] = segment->valid_size;
+            node->log.bytes += segment->valid_size;
+            replay->index++;
+            replay->offset = 0;
+            continue;
+        }
+        bool is_sound =
+            tr_log_batch_at(segment->bytes, segment->size, segment->first, replay->offset, &batch);
+        TR_ASSERT(is_sound); /* the check has seen it */
+        if (!replay_batch(node, segment, &batch, &entries, out))
+            return;
+        replay->offset += batch.size;
+    }
+    if (replay->index < replay->count || !tr_effects_has_room(out, 8))
+        return;
+    finish(node, out);
+}

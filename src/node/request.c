@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What clients ask for: create, replace, cancel, read, list, redrive. */
+#include "node/internal.h"
+
+#define DEFAULT_FACTOR 2
+#define LIST_SCAN_MAX  20000 /* records looked at for one page; then the page is short */
+#define WRITE_ROOM     64    /* bytes of the log beside the entries: a stamp's ceiling */
+
+struct request {
+    struct tr_node *node;
+    const struct tr_event *event;
+    struct tr_effects *out;
+};
+
+static void answer(const struct request *request, unsigned status, const char *detail)
+{
+    struct tr_effect *effect = tr_effects_push(request->out, TR_EFFECT_ANSWER);
+    effect->of.answer.token = request->event->of.request.token;
+    effect->of.answer.status = status;
+    effect->of.answer.has_location = false;
+    effect->of.answer.detail = detail;
+    effect->of.answer.retry_after_s = status == 503 || status == 507 ? 1 : 0;
+    request->node->stats.refused += status >= 500;
+}
+
+/* The oldest write that waits, in milliseconds: what a client would wait now, at least. */
+static uint64_t commit_lag_ms(const struct tr_node *node)
+{
+    if (node->waiting_head == node->waiting_tail)
+        return 0;
+    return node->now_ms - node->waiting[node->waiting_head % TR_NODE_WAITING_MAX].since_ms;
+}
+
+/* Whether a write may begin; if not, it has been answered. */
+static bool admit(const struct request *request, size_t size, bool is_new)
+{
+    struct tr_node *node = request->node;
+    if (node->phase != PHASE_READY)
+        answer(request, 503,
+               node->phase == PHASE_DRAINING ? "the node is stopping" : "the node is starting");
+    else if (is_new && node->log.is_refused)
+        answer(request, 507, "the disk is full");
+    else if (commit_lag_ms(node) > node->config.latency_target_ms)
+        answer(request, 503, "the disk is too slow for this load");
+    else if (node->waiting_tail - node->waiting_head + TR_PARTS_MAX + 1 >= TR_NODE_WAITING_MAX ||
+             !tr_log_has_room(node, size + WRITE_ROOM, true))
+        answer(request, node->log.is_refused ? 507 : 503,
+               node->log.is_refused ? "the disk is full" : "too many writes at once");
+    else
+        return true;
+    return false;
+}
+
+static void refuse_memory(const struct request *request)
+{
+    if (!request->node->is_memory_noted)
+        tr_note(request->out, TR_NOTE_MEMORY_FULL, 0, 0);
+    request->node->is_memory_noted = true;
+    answer(request, 503, "the memory budget is used up");
+}
+
+static void fill(const struct tr_node *node, const struct tr_timer_body *body,
+                 struct tr_record *record)
+{
+    record->part = 0;
+    record->sequence = 1;
+    record->attempt = 0;
+    record->moves = 0;
+    record->lag_ms = 0;
+    record->interval_ms = body->interval_ms;
+    record->repeat_ms = body->repeat_ms;
+    record->flags = 0;
+    record->had = 0;
+    record->version_node = 0;
+    record->list_count = 1;
+    record->list[0] = 0;
+    record->segment = 0;
+    record->tag_count = body->tag_count;
+    record->uri = body->uri;
+    record->opaque = body->opaque;
+    record->content_type = body->content_type;
+    memcpy(record->tags, body->tags, body->tag_count * sizeof body->tags[0]);
+    /* The millisecond that has begun counts as a whole one: never early. */
+    record->due_ms = node->steady_ms + body->interval_ms + (body->interval_ms > 0);
+}
+
+/* Stores a timer, logs it, and answers when that is durable. `ref` is what it replaces, if any. */
+static void store(const struct request *request, struct tr_record *record, tr_ref ref)
+{
+    struct tr_node *node = request->node;
+    struct tr_record old;
+    bool is_there = ref != TR_ARENA_NONE;
+    if (is_there)
+        tr_book_unpack(&node->book, ref, &old);
+    enum tr_record_state state = is_there ? tr_book_state(&node->book, ref) : TR_STATE_UNSAFE;
+    tr_ref placed =
+        is_there ? tr_book_replace(&node->book, ref, record) : tr_book_insert(&node->book, record);
+    if (placed == TR_ARENA_NONE) {
+        refuse_memory(request);
+        return;
+    }
+    if (is_there) {
+        node->stale += state == TR_STATE_ARMED;
+        node->stats.queued -= state == TR_STATE_QUEUED;
+        tr_log_dropped(node, &old);
+        tr_count(node, &old, -1);
+    }
+    tr_log_record(node, placed, record);
+    tr_count(node, record, 1);
+    tr_wait(node, (struct tr_waiting){
+                      .token = request->event->of.request.token,
+                      .id = record->id,
+                      .version = record->version,
+                      .ref = placed,
+                      .factor = record->factor,
+                      .has_location = true,
+                  });
+}
+
+/* Answers with a Location once everything logged so far is durable. */
+static void answer_location(const struct request *request, tr_timer_id id, uint32_t factor)
+{
+    tr_wait(request->node, (struct tr_waiting){
+                               .token = request->event->of.request.token,
+                               .id = id,
+                               .factor = factor,
+                               .has_location = true,
+                           });
+}
+
+static void create(const struct request *request)
+{
+    struct tr_node *node = request->node;
+    const struct tr_timer_body *body = request->event->of.request.body;
+    struct tr_span key = request->event->of.request.key;
+    struct tr_record record;
+    fill(node, body, &record);
+    if (!admit(request, tr_log_record_bound(&record), true))
+        return;
+    tr_ref old = TR_ARENA_NONE;
+    if (key.text != NULL) {
+        record.id = tr_hash_mix(tr_hash_xxh3(key.text, key.size));
+        old = tr_book_find(&node->book, record.id, 0);
+        if (old != TR_ARENA_NONE) {
+            struct tr_record first;
+            tr_book_unpack(&node->book, old, &first);
+            answer_location(request, first.id, first.factor);
+            return;
+        }
+        record.flags |= TR_RECORD_KEYED;
+    }
+    record.version = tr_stamp(node, 0);
+    if (key.text == NULL)
+        record.id = tr_new_id(node);
+    record.factor = body->factor > 0 ? body->factor : DEFAULT_FACTOR;
+    node->stats.created++;
+    store(request, &record, TR_ARENA_NONE);
+}
+
+/* Ends one record of a timer, by a client's word. */
+static void bury(struct tr_node *node, tr_ref ref, uint64_t version)
+{
+    struct tr_order order = {.version = version};
+    tr_end(node, ref, &order);
+}
+
+/* The parts of a timer that `version` ends: what it still owes, and its dead pops if asked. */
+static void bury_parts(struct tr_node *node, tr_timer_id id, uint64_t version, bool with_dead)
+{
+    for (unsigned i = 0; i <= TR_PARTS_MAX; i++) {
+        struct tr_index_walk walk;
+        struct tr_record record;
+        tr_ref ref = tr_book_first(&node->book, id, &walk);
+        for (; ref != TR_ARENA_NONE; ref = tr_book_next(&walk, id)) {
+            tr_book_unpack(&node->book, ref, &record);
+            bool is_dead = (record.flags & TR_RECORD_DEAD) != 0;
+            if (record.part > 0 && (with_dead || !is_dead))
+                break;
+        }
+        if (ref == TR_ARENA_NONE)
+            return;
+        bury(node, ref, version);
+    }
+}
+
+/* The highest version held under an id. */
+static uint64_t version_of(const struct tr_node *node, tr_timer_id id)
+{
+    struct tr_index_walk walk;
+    uint64_t version = 0;
+    for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
+         ref = tr_book_next(&walk, id)) {
+        uint64_t other = tr_book_version(&node->book, ref);
+        version = other > version ? other : version;
+    }
+    return version;
+}
+
+#define PARTS_ROOM ((TR_PARTS_MAX + 1) * 80) /* bytes of the log that their tombstones take */
+
+static void replace(const struct request *request)
+{
+    struct tr_node *node = request->node;
+    const struct tr_timer_text *text = &request->event->of.request.timer;
+    const struct tr_timer_body *body = request->event->of.request.body;
+    struct tr_record record;
+    if (body->factor > 0 && text->factor > 0 && body->factor != text->factor) {
+        answer(request, 400, "reliability.replication-factor disagrees with the timer's id");
+        return;
+    }
+    fill(node, body, &record);
+    record.id = text->id;
+    tr_ref ref = tr_book_find(&node->book, record.id, 0);
+    if (!admit(request, tr_log_record_bound(&record) + PARTS_ROOM, ref == TR_ARENA_NONE))
+        return;
+    record.version = tr_stamp(node, version_of(node, record.id));
+    record.factor = text->factor > 0   ? text->factor
+                    : body->factor > 0 ? body->factor
+                                       : DEFAULT_FACTOR;
+    if (ref != TR_ARENA_NONE)
+        record.flags |= tr_book_flags(&node->book, ref) & TR_RECORD_KEYED;
+    node->stats.replaced++;
+    uint64_t waiting = node->waiting_tail;
+    store(request, &record, ref);
+    if (node->waiting_tail != waiting)
+        bury_parts(node, record.id, record.version, false);
+}
+
+static void cancel(const struct request *request)
+{
+    struct tr_node *node = request->node;
+    const struct tr_timer_text *text = &request->event->of.request.timer;
+    if (!admit(request, PARTS_ROOM + 256, false))
+        return;
+    uint32_t factor = text->factor > 0 ? text->factor : DEFAULT_FACTOR;
+    tr_ref ref = tr_book_find(&node->book, text->id, 0);
+    uint64_t held = version_of(node, text->id);
+    if (held > 0) {
+        uint64_t version = tr_stamp(node, held);
+        bool is_there =
+            ref != TR_ARENA_NONE && (tr_book_flags(&node->book, ref) & TR_RECORD_TOMBSTONE) == 0;
+        node->stats.cancelled += is_there;
+        if (is_there)
+            bury(node, ref, version);
+        bury_parts(node, text->id, version, true);
+    }
+    answer_location(request, text->id, factor);
+}
+
+static void read_timer(const struct request *request)
+{
+    struct tr_node *node = request->node;
+    struct tr_index_walk walk;
+    tr_timer_id id = request->event->of.request.timer.id;
+    tr_ref found = TR_ARENA_NONE;
+    struct tr_record record;
+    if (node->phase == PHASE_REPLAYING || node->phase == PHASE_NEW) {
+        answer(request, 503, "the node is starting");
+        return;
+    }
+    for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
+         ref = tr_book_next(&walk, id)) {
+        tr_book_unpack(&node->book, ref, &record);
+        if ((record.flags & TR_RECORD_TOMBSTONE) != 0)
+            continue;
+        if (found == TR_ARENA_NONE || record.part == 0)
+            found = ref;
+    }
+    if (found == TR_ARENA_NONE) {
+        answer(request, 404, "there is no such timer");
+        return;
+    }
+    struct tr_effect *effect = tr_effects_push(request->out, TR_EFFECT_ANSWER_TIMER);
+    effect->of.timer.token = request->event->of.request.token;
+    effect->of.timer.ref = found;
+}
+
+static bool is_listed(const struct tr_node *node, tr_ref ref, const struct tr_api_request *query)
+{
+    struct tr_record record;
+    uint8_t flags = tr_book_flags(&node->book, ref);
+    if ((flags & TR_RECORD_TOMBSTONE) != 0 || ((flags & TR_RECORD_DEAD) != 0) != query->wants_dead)
+        return false;
+    tr_book_unpack(&node->book, ref, &record);
+    if (!query->wants_dead && record.part > 0)
+        return false;
+    if (query->tag.text == NULL)
+        return true;
+    for (unsigned i = 0; i < record.tag_count; i++) {
+        if (tr_span_equals(record.tags[i].name, query->tag))
+            return true;
+    }
+    return false;
+}
+
+/* A page: records by the hash of their id, from behind the cursor. All parts of an id are on one
+ * page, so a page may be a few records longer than asked. */
+static void list(const struct request *request)
+{
+    struct tr_node *node = request->node;
+    const struct tr_api_request *query = request->event->of.request.query;
+    if (node->phase == PHASE_REPLAYING || node->phase == PHASE_NEW) {
+        answer(request, 503, "the node is starting");
+        return;
+    }
+    uint64_t start = query->has_cursor ? query->cursor + 1 : 0;
+    bool is_over = query->has_cursor && query->cursor == UINT64_MAX;
+    struct tr_index_walk walk = tr_index_seek(&node->book.index, start);
+    tr_ref ref = TR_ARENA_NONE;
+    uint32_t count = 0;
+    uint64_t last = 0;
+    bool has_more = false;
+    for (unsigned i = 0; !is_over && tr_index_next(&walk, &ref); i++) {
+        uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
+        has_more = hash != last && (count >= query->limit || i >= LIST_SCAN_MAX);
+        has_more |= count == TR_LIST_LIMIT_MAX;
+        if (has_more)
+            break;
+        last = hash;
+        if (is_listed(node, ref, query))
+            node->page[count++] = ref;
+    }
+    struct tr_effect *effect = tr_effects_push(request->out, TR_EFFECT_ANSWER_PAGE);
+    effect->of.page.token = request->event->of.request.token;
+    effect->of.page.refs = node->page;
+    effect->of.page.count = count;
+    effect->of.page.has_more = has_more;
+    effect->of.page.cursor = last;
+}
+
+/* Tries the dead pops of a timer again, all of them or the one asked for. */
+static void redrive(const struct request *request)
+{
+    struct tr_node *node = request->node;
+    const struct tr_api_request *query = request->event->of.request.query;
+    tr_timer_id id = request->event->of.request.timer.id;
+    tr_ref dead[TR_PARTS_MAX + 1];
+    unsigned count = 0;
+    struct tr_index_walk walk;
+    struct tr_record record;
+    if (!admit(request, PARTS_ROOM, false))
+        return;
+    for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
+         ref = tr_book_next(&walk, id)) {
+        tr_book_unpack(&node->book, ref, &record);
+        bool is_asked = !query->has_sequence || query->sequence == tr_record_pop(&record);
+        if ((record.flags & TR_RECORD_DEAD) != 0 && is_asked && count <= TR_PARTS_MAX)
+            dead[count++] = ref;
+    }
+    if (count == 0) {
+        answer(request, 404, "this timer has no such dead pop");
+        return;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        tr_book_unpack(&node->book, dead[i], &record);
+        tr_count(node, &record, -1);
+        tr_forget_entry(node, dead[i]);
+        record.flags &= (uint8_t)~TR_RECORD_DEAD;
+        record.sequence += record.part > 0;
+        record.attempt = 0;
+        record.lag_ms += node->steady_ms - record.due_ms;
+        record.due_ms = node->steady_ms;
+        tr_ref ref = tr_book_update(&node->book, dead[i], &record);
+        TR_ASSERT(ref != TR_ARENA_NONE);
+        tr_log_short(node, &record);
+        tr_count(node, &record, 1);
+        node->stats.redriven++;
+        tr_wait(node, (struct tr_waiting){
+                          .token = i + 1 == count ? request->event->of.request.token : 0,
+                          .id = id,
+                          .version = record.version,
+                          .ref = ref,
+                          .factor = record.factor,
+                          .has_location = true,
+                      });
+    }
+}
+
+void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
+{
+    struct request request = {node, event, out};
+    switch (event->of.request.kind) {
+    case TR_API_CREATE:
+        create(&request);
+        return;
+    case TR_API_REPLACE:
+        replace(&request);
+        return;
+    case TR_API_CANCEL:
+        cancel(&request);
+        return;
+    case TR_API_READ:
+        read_timer(&request);
+        return;
+    case TR_API_LIST:
+        list(&request);
+        return;
+    case TR_API_REDRIVE:
+        redrive(&request);
+        return;
+    case TR_API_RESYNC_LIST:
+        answer(&request, 400, "this node has no peers to resync with");
+        return;
+    case TR_API_REFERENCES:
+        answer(&request, 202, NULL);
+        return;
+    case TR_API_PING:
+    case TR_API_LIVE:
+    case TR_API_READY:
+    case TR_API_METRICS:
+    case TR_API_REFUSED:
+        TR_ASSERT(!"the shell answers these");
+    }
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/answer.h"
+
+#include "wire/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define HEAD_MAX    512
+#define BODY_FIRST  4096
+#define METRICS_MAX ((size_t)1 << 20)
+
+/* Grows a writer of ours so that `size` more bytes fit. */
+static void reserve(struct tr_writer *writer, size_t size)
+{
+    size_t wanted = writer->size + size;
+    if (writer->cap >= wanted)
+        return;
+    size_t cap = writer->cap * 2 > wanted ? writer->cap * 2 : wanted;
+    uint8_t *larger = realloc(writer->bytes, cap);
+    if (larger == NULL)
+        abort();
+    writer->bytes = larger;
+    writer->cap = cap;
+}
+
+static void reset(struct tr_answer *answer, unsigned status, const char *content_type)
+{
+    answer->status = status;
+    answer->content_type = content_type;
+    answer->allow = NULL;
+    answer->retry_after_s = 0;
+    answer->has_location = false;
+    answer->body.size = 0;
+    answer->body.is_full = false;
+    if (content_type != NULL)
+        reserve(&answer->body, BODY_FIRST);
+}
+
+void tr_answer_problem(struct tr_answer *answer, const struct tr_problem *problem,
+                       const char *allow)
+{
+    reset(answer, problem->status, "application/problem+json");
+    answer->allow = allow;
+    answer->retry_after_s = problem->retry_after_s;
+    tr_put_problem(&answer->body, problem);
+}
+
+void tr_answer_text(struct tr_answer *answer, unsigned status, const char *text)
+{
+    reset(answer, status, "text/plain");
+    tr_put_text(&answer->body, text);
+}
+
+static void put_callback(struct tr_writer *out, const struct tr_record *record)
+{
+    tr_put_text(out, ",\"callback\":{\"http\":{\"uri\":");
+    tr_put_json_string(out, record->uri);
+    tr_put_text(out, ",\"opaque\":");
+    tr_put_json_string(out, record->opaque);
+    if (record->content_type.size > 0) {
+        tr_put_text(out, ",\"content-type\":");
+        tr_put_json_string(out, record->content_type);
+    }
+    tr_put_text(out, "}}");
+}
+
+static void put_tags(struct tr_writer *out, const struct tr_record *record)
+{
+    if (record->tag_count == 0)
+        return;
+    tr_put_text(out, ",\"statistics\":{\"tag-info\":[");
+    for (unsigned i = 0; i < record->tag_count; i++) {
+        tr_put_text(out, i > 0 ? ",{\"type\":" : "{\"type\":");
+        tr_put_json_string(out, record->tags[i].name);
+        tr_put_text(out, ",\"count\":");
+        tr_put_decimal(out, record->tags[i].count);
+        tr_put_text(out, "}");
+    }
+    tr_put_text(out, "]}");
+}
+
+static const char *state_of(const struct tr_record *record)
+{
+    if ((record->flags & TR_RECORD_DEAD) != 0)
+        return "dead";
+    return record->attempt > 0 || record->part > 0 ? "retrying" : "pending";
+}
+
+/* A record as GET shows it: what the client set, and where it stands. */
+static void put_timer(struct tr_writer *out, const struct tr_node *node, uint32_t ref)
+{
+    struct tr_record record;
+    tr_node_record(node, ref, &record);
+    struct tr_timer_text text = tr_node_text(node, record.id, record.factor);
+    uint64_t repeat = record.repeat_ms > 0 ? record.repeat_ms : record.interval_ms;
+    bool is_dead = (record.flags & TR_RECORD_DEAD) != 0;
+    tr_steady_ms now = tr_node_steady(node);
+    tr_put_text(out, "{\"id\":\"");
+    tr_put_timer_text(out, &text);
+    tr_put_text(out, "\",\"timing\":{\"interval\":");
+    tr_put_seconds(out, record.interval_ms);
+    tr_put_text(out, ",\"repeat-for\":");
+    tr_put_seconds(out, repeat);
+    tr_put_text(out, "}");
+    put_callback(out, &record);
+    tr_put_text(out, ",\"reliability\":{\"replication-factor\":");
+    tr_put_decimal(out, record.factor);
+    tr_put_text(out, "}");
+    put_tags(out, &record);
+    tr_put_text(out, ",\"state\":\"");
+    tr_put_text(out, state_of(&record));
+    tr_put_text(out, "\",\"sequence-number\":");
+    tr_put_decimal(out, tr_record_pop(&record));
+    tr_put_text(out, ",\"attempts\":");
+    tr_put_decimal(out, record.attempt);
+    tr_put_text(out, is_dead ? ",\"forgotten-at\":\"" : ",\"next-pop\":\"");
+    tr_put_rfc3339(out, tr_node_wall(node, record.due_ms));
+    tr_put_text(out, is_dead ? "\",\"forgotten-in-ms\":" : "\",\"next-pop-in-ms\":");
+    tr_put_decimal(out, record.due_ms > now ? record.due_ms - now : 0);
+    tr_put_text(out, ",\"version\":\"");
+    tr_put_hex(out, record.version, 16);
+    tr_put_text(out, "\",\"replicas\":[");
+    tr_put_json_string(out, tr_node_address(node));
+    tr_put_text(out, "]}");
+}
+
+/* At most what put_timer writes: every byte of a text may become six. */
+static size_t timer_bound(const struct tr_node *node, uint32_t ref)
+{
+    struct tr_record record;
+    tr_node_record(node, ref, &record);
+    return 2048 + 6 * (record.uri.size + record.opaque.size + record.content_type.size +
+                       (size_t)record.tag_count * (TR_TAG_SIZE + 16));
+}
+
+static void put_page(struct tr_answer *answer, const struct tr_node *node,
+                     const struct tr_effect *effect)
+{
+    struct tr_writer *out = &answer->body;
+    tr_put_text(out, "{\"timers\":[");
+    for (uint32_t i = 0; i < effect->of.page.count; i++) {
+        reserve(out, timer_bound(node, effect->of.page.refs[i]));
+        if (i > 0)
+            tr_put_text(out, ",");
+        put_timer(out, node, effect->of.page.refs[i]);
+    }
+    reserve(out, 64);
+    tr_put_text(out, "]");
+    if (effect->of.page.has_more) {
+        tr_put_text(out, ",\"cursor\":\"");
+        tr_put_hex(out, effect->of.page.cursor, 16);
+        tr_put_text(out, "\"");
+    }
+    tr_put_text(out, "}\n");
+}
+
+void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
+                           const struct tr_effect *effect)
+{
+    if (effect->kind == TR_EFFECT_ANSWER_TIMER) {
+        reset(answer, 200, "application/json");
+        reserve(&answer->body, timer_bound(node, effect->of.timer.ref));
+        put_timer(&answer->body, node, effect->of.timer.ref);
+        tr_put_text(&answer->body, "\n");
+    } else if (effect->kind == TR_EFFECT_ANSWER_PAGE) {
+        reset(answer, 200, "application/json");
+        put_page(answer, node, effect);
+    } else if (effect->of.answer.detail != NULL) {
+        struct tr_problem problem;
+        tr_problem_set(&problem, effect->of.answer.status, effect->of.answer.detail, NULL);
+        problem.retry_after_s = effect->of.answer.retry_after_s;
+        tr_answer_problem(answer, &problem, NULL);
+    } else {
+        reset(answer, effect->of.answer.status, NULL);
+        answer->has_location = effect->of.answer.has_location;
+        answer->location = effect->of.answer.location;
+    }
+}
+
+void tr_answer_health(struct tr_answer *answer, const struct tr_node *node,
+                      const struct tr_metrics *metrics)
+{
+    struct tr_node_stats stats;
+    tr_node_stats(node, &stats);
+    bool is_ready = metrics == NULL || stats.is_ready;
+    reset(answer, is_ready ? 200 : 503, "application/json");
+    struct tr_writer *out = &answer->body;
+    tr_put_text(out, is_ready ? "{\"status\":\"ok\"" : "{\"status\":\"unavailable\"");
+    if (!is_ready)
+        tr_put_text(out, ",\"reason\":\"the node is starting or stopping\"");
+    if (metrics != NULL && stats.is_disk_full)
+        tr_put_text(out, ",\"disk\":\"full: new timers are refused\"");
+    if (metrics != NULL && metrics->config_faults > 0)
+        tr_put_text(out, ",\"config\":\"the last reload had faults; the one before is in force\"");
+    tr_put_text(out, "}\n");
+}
+
+void tr_answer_metrics(struct tr_answer *answer, const struct tr_node *node,
+                       const struct tr_metrics *metrics)
+{
+    reset(answer, 200, "text/plain; version=0.0.4; charset=utf-8");
+    reserve(&answer->body, METRICS_MAX);
+    tr_metrics_put(&answer->body, metrics, node);
+}
+
+/* RFC 9110 wants a date; it is written once a second. */
+static void put_date(struct tr_answer *answer, struct tr_writer *out)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    if ((uint64_t)now.tv_sec != answer->date_s) {
+        struct tm at;
+        gmtime_r(&now.tv_sec, &at);
+        strftime(answer->date, sizeof answer->date, "%a, %d %b %Y %H:%M:%S GMT", &at);
+        answer->date_s = (uint64_t)now.tv_sec;
+    }
+    tr_put_text(out, "Date: ");
+    tr_put_bytes(out, answer->date, 29);
+    tr_put_text(out, "\r\n");
+}
+
+struct tr_span tr_answer_render(struct tr_answer *answer)
+{
+    struct tr_writer *out = &answer->bytes;
+    out->size = 0;
+    reserve(out, HEAD_MAX + answer->body.size);
+    tr_put_text(out, "HTTP/1.1 ");
+    tr_put_decimal(out, answer->status);
+    tr_put_text(out, " ");
+    tr_put_text(out, tr_status_phrase(answer->status));
+    tr_put_text(out, "\r\n");
+    put_date(answer, out);
+    if (answer->has_location) {
+        tr_put_text(out, "Location: /timers/");
+        tr_put_timer_text(out, &answer->location);
+        tr_put_text(out, "\r\n");
+    }
+    if (answer->content_type != NULL) {
+        tr_put_text(out, "Content-Type: ");
+        tr_put_text(out, answer->content_type);
+        tr_put_text(out, "\r\n");
+    }
+    if (answer->allow != NULL) {
+        tr_put_text(out, "Allow: ");
+        tr_put_text(out, answer->allow);
+        tr_put_text(out, "\r\n");
+    }
+    if (answer->retry_after_s > 0) {
+        tr_put_text(out, "Retry-After: ");
+        tr_put_decimal(out, answer->retry_after_s);
+        tr_put_text(out, "\r\n");
+    }
+    tr_put_text(out, "Content-Length: ");
+    tr_put_decimal(out, answer->body.size);
+    tr_put_text(out, answer->closes ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n");
+    if (!answer->is_head)
+        tr_put_bytes(out, answer->body.bytes, answer->body.size);
+    return (struct tr_span){(const char *)out->bytes, out->size};
+}

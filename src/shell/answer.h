@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of the HTTP interface as bytes. */
+#ifndef TR_SHELL_ANSWER_H
+#define TR_SHELL_ANSWER_H
+
+#include "shell/metrics.h"
+
+/* One at a time: what is rendered is good until the next. */
+struct tr_answer {
+    unsigned status;
+    const char *content_type; /* NULL: no body */
+    const char *allow;
+    unsigned retry_after_s;
+    bool has_location;
+    bool is_head; /* the head of an answer alone */
+    bool closes;
+    struct tr_timer_text location;
+    struct tr_writer body; /* grown as needed, kept */
+    struct tr_writer bytes;
+    char date[32];
+    uint64_t date_s;
+};
+
+void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
+                           const struct tr_effect *effect);
+void tr_answer_problem(struct tr_answer *answer, const struct tr_problem *problem,
+                       const char *allow);
+void tr_answer_text(struct tr_answer *answer, unsigned status, const char *text);
+
+/* Readiness, or, without `metrics`, that the process lives. */
+void tr_answer_health(struct tr_answer *answer, const struct tr_node *node,
+                      const struct tr_metrics *metrics);
+void tr_answer_metrics(struct tr_answer *answer, const struct tr_node *node,
+                       const struct tr_metrics *metrics);
+
+struct tr_span tr_answer_render(struct tr_answer *answer);
+
+#endif

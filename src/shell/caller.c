@@ -1,0 +1,798 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A flight is one POST. It takes an idle connection of its destination, or opens one: look up the
+ * name, connect, shake hands if it is TLS. A kept connection that turns out to be closed before any
+ * byte of an answer costs the flight nothing: it goes once more, on a new one.
+ *
+ * All flights have the same time limit, so they stand in one list in the order of their deadlines.
+ */
+#include "shell/caller.h"
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "shell/tls.h"
+#include "wire/http.h"
+#include "wire/uri.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RESPONSE_MAX  ((size_t)1 << 20) /* bytes of a receiver's answer; we only want its head */
+#define READ_SIZE     16384
+#define IDLE_MS       30000 /* a kept connection is closed after this */
+#define NAMES_MAX     4096
+#define NAME_KEEP_MS  30000
+#define NAME_FAIL_MS  1000
+#define POOLS         4096 /* buckets, a power of two */
+#define ADDRESSES_MAX 8
+#define SWEEP_MS      5000
+
+struct call; /* one flight */
+
+struct link { /* one connection */
+    uv_tcp_t tcp;
+    struct tr_caller *caller;
+    struct pool *pool;
+    struct link *next_idle;
+    uint64_t idle_since_ms;
+    struct call *call;
+    struct tr_tls *tls; /* NULL: plain */
+    struct tr_http http;
+    char *in;
+    size_t in_size;
+    size_t in_cap;
+    bool is_used_again;
+    bool has_answer_bytes;
+    bool is_ready; /* connected, and its handshake done */
+    bool is_closed;
+};
+
+struct pool { /* one destination */
+    struct pool *next;
+    uint64_t hash;
+    struct tr_span origin;
+    struct link *idle;
+    uint32_t links;
+};
+
+struct name { /* a host looked up */
+    uv_getaddrinfo_t request;
+    struct tr_caller *caller;
+    struct name *next;
+    struct call *waiting;
+    char host[256];
+    struct sockaddr_storage addresses[ADDRESSES_MAX];
+    unsigned count;
+    unsigned turn;
+    uint64_t until_ms;
+    bool is_busy;
+};
+
+struct call {
+    struct tr_caller *caller;
+    struct call *next; /* by deadline */
+    struct call *previous;
+    struct call *next_waiting;
+    struct link *link;
+    uint32_t flight;
+    uint64_t deadline_ms;
+    uint64_t due_us;
+    uint64_t sent_us;
+    bool is_tls;
+    bool is_timed; /* its lateness was counted */
+    bool is_over;
+    bool is_waiting; /* for a name */
+    uint16_t port;
+    char host[256];
+    struct tr_span origin;
+    size_t size;
+    char *bytes; /* the request, then the origin; in the same piece of memory */
+};
+
+struct tr_caller {
+    struct tr_daemon *daemon;
+    struct tr_tls_context *tls;
+    struct call calls; /* a ring by deadline */
+    uv_timer_t deadline;
+    uv_timer_t sweep;
+    struct pool *pools[POOLS];
+    struct name *names;
+    unsigned name_count;
+    struct tr_event *ended; /* outcomes that are told after the step under way */
+    size_t ended_count;
+    size_t ended_cap;
+    uv_idle_t teller;
+    char buffer[READ_SIZE];
+};
+
+static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer);
+static void start(struct call *call);
+
+/* ---- outcomes ---- */
+
+/* Tells the node, but not from inside a step of it. */
+static void on_tell(uv_idle_t *idle)
+{
+    struct tr_caller *caller = idle->data;
+    uv_idle_stop(idle);
+    size_t count = caller->ended_count;
+    struct tr_event *events = caller->ended;
+    caller->ended = NULL;
+    caller->ended_count = 0;
+    caller->ended_cap = 0;
+    for (size_t i = 0; i < count; i++)
+        tr_daemon_step(caller->daemon, &events[i]);
+    free(events);
+}
+
+static void tell(struct tr_caller *caller, const struct tr_event *event)
+{
+    if (!caller->daemon->is_stepping) {
+        struct tr_event copy = *event;
+        tr_daemon_step(caller->daemon, &copy);
+        return;
+    }
+    if (caller->ended_count == caller->ended_cap) {
+        size_t cap = caller->ended_cap * 2 > 64 ? caller->ended_cap * 2 : 64;
+        struct tr_event *larger = realloc(caller->ended, cap * sizeof *larger);
+        if (larger == NULL)
+            abort();
+        caller->ended = larger;
+        caller->ended_cap = cap;
+    }
+    caller->ended[caller->ended_count++] = *event;
+    uv_idle_start(&caller->teller, on_tell);
+}
+
+static void finish(struct call *call, enum tr_callback_result result, unsigned status,
+                   uint64_t retry_after_ms)
+{
+    struct tr_caller *caller = call->caller;
+    struct tr_metrics *metrics = &caller->daemon->metrics;
+    call->previous->next = call->next;
+    call->next->previous = call->previous;
+    if (call->link != NULL)
+        call->link->call = NULL;
+    bool is_answered = result == TR_CALLBACK_ANSWERED;
+    metrics->callbacks_by_class[is_answered && status < 600 ? status / 100 : 0]++;
+    if (is_answered)
+        tr_histogram_add(&metrics->callback_us, tr_boot_us() - call->sent_us);
+    struct tr_event event = {.kind = TR_EVENT_CALLBACK_ENDED, .has_more = true};
+    event.of.callback.flight = call->flight;
+    event.of.callback.result = result;
+    event.of.callback.status = status;
+    event.of.callback.retry_after_ms = retry_after_ms;
+    call->is_over = true;
+    if (!call->is_waiting)
+        free(call); /* else whoever looks up its name does */
+    tell(caller, &event);
+}
+
+/* ---- connections ---- */
+
+static struct pool *pool_of(struct tr_caller *caller, struct tr_span origin)
+{
+    uint64_t hash = tr_hash_xxh3(origin.text, origin.size);
+    struct pool **bucket = &caller->pools[hash % POOLS];
+    for (struct pool *pool = *bucket; pool != NULL; pool = pool->next) {
+        if (pool->hash == hash && tr_span_equals(pool->origin, origin))
+            return pool;
+    }
+    struct pool *pool = calloc(1, sizeof *pool + origin.size);
+    if (pool == NULL)
+        abort();
+    char *text = (char *)(pool + 1);
+    memcpy(text, origin.text, origin.size);
+    *pool = (struct pool){.next = *bucket, .hash = hash, .origin = {text, origin.size}};
+    *bucket = pool;
+    return pool;
+}
+
+static void on_link_closed(uv_handle_t *handle)
+{
+    struct link *link = handle->data;
+    if (link->tls != NULL)
+        tr_tls_free(link->tls);
+    free(link->in);
+    free(link);
+}
+
+static void close_link(struct link *link)
+{
+    if (link->is_closed)
+        return;
+    link->is_closed = true;
+    link->pool->links--;
+    uv_close((uv_handle_t *)&link->tcp, on_link_closed);
+}
+
+static void remove_idle(struct link *link)
+{
+    struct link **at = &link->pool->idle;
+    while (*at != NULL && *at != link)
+        at = &(*at)->next_idle;
+    if (*at != NULL)
+        *at = link->next_idle;
+}
+
+/* The connection failed under its call, or while it was idle. */
+static void fail_link(struct link *link, enum tr_callback_result result)
+{
+    struct call *call = link->call;
+    bool is_retried = call != NULL && link->is_used_again && !link->has_answer_bytes &&
+                      result == TR_CALLBACK_UNREACHED;
+    link->call = NULL;
+    if (call == NULL)
+        remove_idle(link);
+    close_link(link);
+    if (call == NULL)
+        return;
+    call->link = NULL;
+    if (is_retried)
+        start(call);
+    else
+        finish(call, result, 0, 0);
+}
+
+static void on_sent(uv_write_t *request, int status)
+{
+    struct link *link = request->data;
+    free(request);
+    if (status < 0 && !link->is_closed)
+        fail_link(link, TR_CALLBACK_UNREACHED);
+}
+
+/* Sends bytes as they are: a request, or what TLS made of it. */
+static bool send_raw(struct link *link, const char *bytes, size_t size)
+{
+    uv_buf_t buffer = uv_buf_init((char *)(uintptr_t)bytes, (unsigned)size);
+    int sent = uv_try_write((uv_stream_t *)&link->tcp, &buffer, 1);
+    if (sent < 0 && sent != UV_EAGAIN)
+        return false;
+    size_t done = sent < 0 ? 0 : (size_t)sent;
+    if (done == size)
+        return true;
+    uv_write_t *request = malloc(sizeof *request + (size - done));
+    if (request == NULL)
+        return false;
+    memcpy(request + 1, bytes + done, size - done);
+    buffer = uv_buf_init((char *)(request + 1), (unsigned)(size - done));
+    request->data = link;
+    if (uv_write(request, (uv_stream_t *)&link->tcp, &buffer, 1, on_sent) != 0) {
+        free(request);
+        return false;
+    }
+    return true;
+}
+
+/* What TLS wants sent. */
+static bool flush_tls(struct link *link)
+{
+    char bytes[READ_SIZE];
+    size_t size;
+    while ((size = tr_tls_output(link->tls, bytes, sizeof bytes)) > 0) {
+        if (!send_raw(link, bytes, size))
+            return false;
+    }
+    return true;
+}
+
+/* The connection is open: the request goes out. This is the moment that lateness is about. */
+static void send_request(struct link *link)
+{
+    struct call *call = link->call;
+    uint64_t now = tr_boot_us();
+    if (!call->is_timed) {
+        call->is_timed = true;
+        tr_histogram_add(&call->caller->daemon->metrics.lateness_us,
+                         now > call->due_us ? now - call->due_us : 0);
+    }
+    call->sent_us = now;
+    tr_http_init_response(&link->http, RESPONSE_MAX);
+    link->in_size = 0;
+    link->has_answer_bytes = false;
+    bool is_sent = link->tls == NULL
+                       ? send_raw(link, call->bytes, call->size)
+                       : tr_tls_write(link->tls, call->bytes, call->size) && flush_tls(link);
+    if (!is_sent)
+        fail_link(link, TR_CALLBACK_UNREACHED);
+}
+
+static void on_connected(uv_connect_t *request, int status)
+{
+    struct link *link = request->data;
+    free(request);
+    if (link->is_closed)
+        return;
+    if (status < 0) {
+        fail_link(link, TR_CALLBACK_UNREACHED);
+        return;
+    }
+    uv_tcp_nodelay(&link->tcp, 1);
+    if (link->tls == NULL) {
+        link->is_ready = true;
+        send_request(link);
+    } else if (tr_tls_input(link->tls, NULL, 0) == TR_TLS_FAILED || !flush_tls(link)) {
+        fail_link(link, TR_CALLBACK_UNREACHED);
+    }
+}
+
+static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
+{
+    struct link *link = handle->data;
+    (void)size;
+    *buffer = uv_buf_init(link->caller->buffer, READ_SIZE);
+}
+
+static bool is_denied(const struct tr_config *config, const struct sockaddr *address)
+{
+    const uint8_t *bytes = address->sa_family == AF_INET6
+                               ? ((const struct sockaddr_in6 *)address)->sin6_addr.s6_addr
+                               : (const uint8_t *)&((const struct sockaddr_in *)address)->sin_addr;
+    bool is_ipv6 = address->sa_family == AF_INET6;
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    if (is_ipv6 && memcmp(bytes, mapped, sizeof mapped) == 0) {
+        bytes += 12; /* an IPv4 address in IPv6's clothes */
+        is_ipv6 = false;
+    }
+    for (size_t i = 0; i < config->deny_count; i++) {
+        const struct tr_network *network = &config->deny[i];
+        unsigned whole = network->bits / 8;
+        unsigned rest = network->bits % 8;
+        if (network->is_ipv6 != is_ipv6 || memcmp(network->address, bytes, whole) != 0)
+            continue;
+        if (rest == 0 || (network->address[whole] ^ bytes[whole]) >> (8 - rest) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void set_port(struct sockaddr *address, uint16_t port)
+{
+    if (address->sa_family == AF_INET6)
+        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+static void connect_to(struct call *call, const struct sockaddr *address)
+{
+    struct tr_caller *caller = call->caller;
+    if (is_denied(&caller->daemon->config, address)) {
+        caller->daemon->metrics.callbacks_denied++;
+        tr_say(TR_INFO, "callback to %s refused: its address is in a denied network", call->host);
+        finish(call, TR_CALLBACK_UNREACHED, 0, 0);
+        return;
+    }
+    struct link *link = calloc(1, sizeof *link);
+    uv_connect_t *request = malloc(sizeof *request);
+    if (link == NULL || request == NULL)
+        abort();
+    uv_tcp_init(&caller->daemon->loop, &link->tcp);
+    link->tcp.data = link;
+    link->caller = caller;
+    link->pool = pool_of(caller, call->origin);
+    link->pool->links++;
+    link->call = call;
+    call->link = link;
+    request->data = link;
+    if (call->is_tls)
+        link->tls = tr_tls_new(caller->tls, call->host);
+    struct sockaddr_storage target;
+    memcpy(&target, address,
+           address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in));
+    set_port((struct sockaddr *)&target, call->port);
+    if ((call->is_tls && link->tls == NULL) ||
+        uv_tcp_connect(request, &link->tcp, (struct sockaddr *)&target, on_connected) != 0) {
+        free(request);
+        fail_link(link, TR_CALLBACK_UNREACHED);
+        return;
+    }
+    uv_read_start((uv_stream_t *)&link->tcp, on_alloc, on_read);
+}
+
+/* ---- names ---- */
+
+static struct name *find_name(struct tr_caller *caller, const char *host)
+{
+    for (struct name *name = caller->names; name != NULL; name = name->next) {
+        if (strcmp(name->host, host) == 0)
+            return name;
+    }
+    return NULL;
+}
+
+static void connect_by_name(struct call *call, struct name *name)
+{
+    if (name->count == 0) {
+        finish(call, TR_CALLBACK_UNREACHED, 0, 0);
+        return;
+    }
+    connect_to(call, (struct sockaddr *)&name->addresses[name->turn++ % name->count]);
+}
+
+static void on_looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
+{
+    struct name *name = request->data;
+    name->is_busy = false;
+    name->count = 0;
+    for (struct addrinfo *at = found; status == 0 && at != NULL; at = at->ai_next) {
+        if (name->count < ADDRESSES_MAX && at->ai_addrlen <= sizeof name->addresses[0])
+            memcpy(&name->addresses[name->count++], at->ai_addr, at->ai_addrlen);
+    }
+    uv_freeaddrinfo(found);
+    if (name->count == 0)
+        tr_say(TR_INFO, "the name %s cannot be looked up: %s", name->host, uv_strerror(status));
+    name->until_ms =
+        uv_now(&name->caller->daemon->loop) + (name->count > 0 ? NAME_KEEP_MS : NAME_FAIL_MS);
+    struct call *call = name->waiting;
+    name->waiting = NULL;
+    while (call != NULL) {
+        struct call *next = call->next_waiting;
+        call->is_waiting = false;
+        if (call->is_over)
+            free(call);
+        else
+            connect_by_name(call, name);
+        call = next;
+    }
+}
+
+/* Forgets a name that nobody waits for, when there are too many. */
+static void drop_name(struct tr_caller *caller)
+{
+    for (struct name **at = &caller->names; *at != NULL; at = &(*at)->next) {
+        struct name *name = *at;
+        if (!name->is_busy) {
+            *at = name->next;
+            caller->name_count--;
+            free(name);
+            return;
+        }
+    }
+}
+
+static void look_up(struct call *call)
+{
+    struct tr_caller *caller = call->caller;
+    uint64_t now = uv_now(&caller->daemon->loop);
+    struct name *name = find_name(caller, call->host);
+    if (name != NULL && !name->is_busy && name->until_ms > now) {
+        connect_by_name(call, name);
+        return;
+    }
+    if (name == NULL) {
+        if (caller->name_count >= NAMES_MAX)
+            drop_name(caller);
+        name = calloc(1, sizeof *name);
+        if (name == NULL)
+            abort();
+        strcpy(name->host, call->host);
+        name->caller = caller;
+        name->next = caller->names;
+        caller->names = name;
+        caller->name_count++;
+    }
+    call->is_waiting = true;
+    call->next_waiting = name->waiting;
+    name->waiting = call;
+    if (name->is_busy)
+        return;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    name->is_busy = true;
+    name->request.data = name;
+    if (uv_getaddrinfo(&caller->daemon->loop, &name->request, on_looked_up, name->host, NULL,
+                       &hints) != 0)
+        on_looked_up(&name->request, UV_EAI_FAIL, NULL);
+}
+
+/* ---- calls ---- */
+
+static void start(struct call *call)
+{
+    struct tr_caller *caller = call->caller;
+    struct pool *pool = pool_of(caller, call->origin);
+    struct link *link = pool->idle;
+    if (link != NULL) {
+        pool->idle = link->next_idle;
+        link->is_used_again = true;
+        link->call = call;
+        call->link = link;
+        send_request(link);
+        return;
+    }
+    struct sockaddr_storage address;
+    if (uv_ip4_addr(call->host, call->port, (struct sockaddr_in *)&address) == 0 ||
+        uv_ip6_addr(call->host, call->port, (struct sockaddr_in6 *)&address) == 0)
+        connect_to(call, (struct sockaddr *)&address);
+    else
+        look_up(call);
+}
+
+/* Seconds, or a date, which is worth nothing more exact than "later". */
+static uint64_t retry_after_ms(const struct link *link)
+{
+    struct tr_span text = tr_http_header(&link->http, link->in, TR_HTTP_RETRY_AFTER);
+    uint64_t seconds = 0;
+    for (size_t i = 0; text.text != NULL && i < text.size; i++) {
+        if (text.text[i] < '0' || text.text[i] > '9' || seconds > 1000000)
+            return 0;
+        seconds = seconds * 10 + (uint64_t)(text.text[i] - '0');
+    }
+    return seconds * 1000;
+}
+
+static void on_answer(struct link *link)
+{
+    struct call *call = link->call;
+    unsigned status = tr_http_status(&link->http);
+    uint64_t retry_after = retry_after_ms(link);
+    bool is_kept = link->http.keeps_alive && link->http.used == link->in_size;
+    link->in_size = 0;
+    call->link = NULL;
+    link->call = NULL;
+    if (is_kept) {
+        link->idle_since_ms = uv_now(&link->caller->daemon->loop);
+        link->next_idle = link->pool->idle;
+        link->pool->idle = link;
+    } else {
+        close_link(link);
+    }
+    finish(call, TR_CALLBACK_ANSWERED, status, retry_after);
+}
+
+/* Bytes of an answer, in the clear. */
+static void take(struct link *link, char *bytes, size_t size)
+{
+    if (link->call == NULL) { /* nobody asked: not a connection to keep */
+        fail_link(link, TR_CALLBACK_UNREACHED);
+        return;
+    }
+    link->has_answer_bytes = true;
+    if (link->in_size + size > link->in_cap) {
+        char *larger = realloc(link->in, link->in_size + size + 512);
+        if (larger == NULL)
+            abort();
+        link->in = larger;
+        link->in_cap = link->in_size + size + 512;
+    }
+    size_t from = link->in_size;
+    memcpy(link->in + from, bytes, size);
+    link->in_size += size;
+    enum tr_http_state state = tr_http_feed(&link->http, link->in, from, link->in_size);
+    while (state == TR_HTTP_COMPLETE && tr_http_status(&link->http) / 100 == 1) {
+        size_t used = link->http.used;
+        memmove(link->in, link->in + used, link->in_size - used);
+        link->in_size -= used;
+        tr_http_next(&link->http);
+        state = tr_http_feed(&link->http, link->in, 0, link->in_size);
+    }
+    if (state == TR_HTTP_COMPLETE)
+        on_answer(link);
+    else if (state == TR_HTTP_BAD || link->in_size > RESPONSE_MAX)
+        fail_link(link, TR_CALLBACK_UNREACHED);
+}
+
+static void take_tls(struct link *link, const char *bytes, size_t size)
+{
+    char plain[READ_SIZE];
+    enum tr_tls_state state = tr_tls_input(link->tls, bytes, size);
+    if (state == TR_TLS_FAILED || !flush_tls(link)) {
+        if (state == TR_TLS_FAILED)
+            tr_say(TR_INFO, "callback over TLS failed: %s", tr_tls_fault(link->tls));
+        fail_link(link, TR_CALLBACK_UNREACHED);
+        return;
+    }
+    if (state == TR_TLS_READY && !link->is_ready) {
+        link->is_ready = true;
+        if (link->call != NULL)
+            send_request(link);
+    }
+    size_t got;
+    while (!link->is_closed && (got = tr_tls_read(link->tls, plain, sizeof plain)) > 0)
+        take(link, plain, got);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
+{
+    struct link *link = stream->data;
+    if (link->is_closed || size == 0)
+        return;
+    if (size < 0) {
+        if (link->call != NULL && link->has_answer_bytes && tr_http_finish(&link->http)) {
+            link->http.used = link->in_size;
+            on_answer(link);
+        } else {
+            fail_link(link, TR_CALLBACK_UNREACHED);
+        }
+    } else if (link->tls != NULL) {
+        take_tls(link, buffer->base, (size_t)size);
+    } else {
+        take(link, buffer->base, (size_t)size);
+    }
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct tr_caller *caller = timer->data;
+    uint64_t now = uv_now(&caller->daemon->loop);
+    while (caller->calls.next != &caller->calls && caller->calls.next->deadline_ms <= now) {
+        struct call *call = caller->calls.next;
+        if (call->link != NULL)
+            fail_link(call->link, TR_CALLBACK_TIMED_OUT);
+        else
+            finish(call, TR_CALLBACK_TIMED_OUT, 0, 0);
+    }
+    if (caller->calls.next != &caller->calls)
+        uv_timer_start(timer, on_deadline, caller->calls.next->deadline_ms - now, 0);
+}
+
+/* Closes connections that nobody has used for a while, and forgets their destinations. */
+static void on_sweep(uv_timer_t *timer)
+{
+    struct tr_caller *caller = timer->data;
+    uint64_t now = uv_now(&caller->daemon->loop);
+    for (unsigned i = 0; i < POOLS; i++) {
+        struct pool **at = &caller->pools[i];
+        while (*at != NULL) {
+            struct pool *pool = *at;
+            struct link **link = &pool->idle;
+            while (*link != NULL) {
+                struct link *old = *link;
+                if (old->idle_since_ms + IDLE_MS > now) {
+                    link = &old->next_idle;
+                    continue;
+                }
+                *link = old->next_idle;
+                close_link(old);
+            }
+            if (pool->links == 0) {
+                *at = pool->next;
+                free(pool);
+            } else {
+                at = &pool->next;
+            }
+        }
+    }
+}
+
+/* The whole request, as it goes over the wire. */
+static void put_request(struct tr_writer *out, const struct tr_node *node,
+                        const struct tr_record *record, const struct tr_uri *uri,
+                        tr_steady_ms due_ms)
+{
+    struct tr_timer_text text = tr_node_text(node, record->id, record->factor);
+    uint64_t sequence = tr_record_pop(record);
+    tr_put_text(out, "POST ");
+    if (uri->target.size == 0 || uri->target.text[0] != '/')
+        tr_put_text(out, "/");
+    tr_put_bytes(out, uri->target.text, uri->target.size);
+    tr_put_text(out, " HTTP/1.1\r\nHost: ");
+    tr_put_bytes(out, uri->authority.text, uri->authority.size);
+    tr_put_text(out, "\r\nContent-Type: ");
+    if (record->content_type.size > 0)
+        tr_put_bytes(out, record->content_type.text, record->content_type.size);
+    else
+        tr_put_text(out, "text/plain; charset=utf-8");
+    tr_put_text(out, "\r\nContent-Length: ");
+    tr_put_decimal(out, record->opaque.size);
+    tr_put_text(out, "\r\nX-Sequence-Number: ");
+    tr_put_decimal(out, sequence);
+    tr_put_text(out, "\r\nX-Timer-ID: ");
+    tr_put_timer_text(out, &text);
+    tr_put_text(out, "\r\nX-Timer-Version: ");
+    tr_put_hex(out, record->version, 16);
+    tr_put_text(out, "\r\nce-specversion: 1.0\r\nce-type: tryst.timer.pop\r\nce-source: /timers\r\n"
+                     "ce-id: ");
+    tr_put_hex(out, record->id, 16);
+    tr_put_text(out, "/");
+    tr_put_hex(out, record->version, 16);
+    tr_put_text(out, "/");
+    tr_put_decimal(out, sequence);
+    tr_put_text(out, "\r\nce-time: ");
+    tr_put_rfc3339(out, tr_node_wall(node, due_ms));
+    tr_put_text(out, "\r\n\r\n");
+    tr_put_bytes(out, record->opaque.text, record->opaque.size);
+}
+
+static struct call *new_call(struct tr_caller *caller, const struct tr_effect *effect,
+                             const struct tr_record *record, const struct tr_uri *uri)
+{
+    size_t cap = 1024 + TR_TYPE_MAX + record->uri.size + record->opaque.size + uri->origin.size +
+                 uri->authority.size;
+    struct call *call = malloc(sizeof *call + cap);
+    if (call == NULL)
+        abort();
+    char *bytes = (char *)(call + 1);
+    struct tr_writer out = tr_writer_on(bytes, cap);
+    put_request(&out, caller->daemon->node, record, uri, record->due_ms - record->lag_ms);
+    *call = (struct call){
+        .caller = caller,
+        .flight = effect->of.fire.flight,
+        .deadline_ms = uv_now(&caller->daemon->loop) + caller->daemon->config.callback_timeout_ms,
+        .due_us = effect->of.fire.due_mono_ms * 1000,
+        .sent_us = tr_boot_us(),
+        .is_tls = uri->is_tls,
+        .port = uri->port,
+        .bytes = bytes,
+        .size = out.size,
+    };
+    tr_put_bytes(&out, uri->origin.text, uri->origin.size);
+    TR_ASSERT(!out.is_full);
+    call->origin = (struct tr_span){call->bytes + call->size, uri->origin.size};
+    memcpy(call->host, uri->host.text, uri->host.size);
+    call->host[uri->host.size] = '\0';
+    return call;
+}
+
+void tr_caller_fire(struct tr_caller *caller, const struct tr_effect *effect)
+{
+    struct tr_record record;
+    struct tr_uri uri;
+    tr_node_record(caller->daemon->node, effect->of.fire.ref, &record);
+    if (tr_uri_parse(record.uri, &uri) != NULL) {
+        struct tr_event event = {.kind = TR_EVENT_CALLBACK_ENDED};
+        event.of.callback.flight = effect->of.fire.flight;
+        event.of.callback.result = TR_CALLBACK_UNREACHED;
+        tell(caller, &event);
+        return;
+    }
+    struct call *call = new_call(caller, effect, &record, &uri);
+    bool is_first = caller->calls.next == &caller->calls;
+    call->next = &caller->calls;
+    call->previous = caller->calls.previous;
+    caller->calls.previous->next = call;
+    caller->calls.previous = call;
+    if (is_first)
+        uv_timer_start(&caller->deadline, on_deadline, caller->daemon->config.callback_timeout_ms,
+                       0);
+    start(call);
+}
+
+struct tr_caller *tr_caller_open(struct tr_daemon *daemon)
+{
+    struct tr_caller *caller = calloc(1, sizeof *caller);
+    if (caller == NULL)
+        return NULL;
+    caller->daemon = daemon;
+    caller->calls.next = &caller->calls;
+    caller->calls.previous = &caller->calls;
+    caller->tls = tr_tls_context_new(daemon->config.ca_file);
+    if (caller->tls == NULL)
+        return NULL;
+    uv_timer_init(&daemon->loop, &caller->deadline);
+    uv_timer_init(&daemon->loop, &caller->sweep);
+    uv_idle_init(&daemon->loop, &caller->teller);
+    caller->deadline.data = caller;
+    caller->sweep.data = caller;
+    caller->teller.data = caller;
+    uv_timer_start(&caller->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    return caller;
+}
+
+void tr_caller_close(struct tr_caller *caller)
+{
+    while (caller->calls.next != &caller->calls) { /* the drain has taken too long */
+        struct call *call = caller->calls.next;
+        call->previous->next = call->next;
+        call->next->previous = call->previous;
+        if (call->link != NULL) {
+            call->link->call = NULL;
+            close_link(call->link);
+        }
+        call->is_over = true;
+        if (!call->is_waiting)
+            free(call);
+    }
+    for (unsigned i = 0; i < POOLS; i++) {
+        for (struct pool *pool = caller->pools[i]; pool != NULL; pool = pool->next) {
+            for (struct link *link = pool->idle; link != NULL; link = link->next_idle)
+                close_link(link);
+        }
+    }
+    uv_close((uv_handle_t *)&caller->deadline, NULL);
+    uv_close((uv_handle_t *)&caller->sweep, NULL);
+    uv_close((uv_handle_t *)&caller->teller, NULL);
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every key is a row of one table. A value comes from the environment, else from the first file
+ * that sets the key (cluster, local, shared; or the one file of ours), else from the row.
+ */
+#include "shell/config.h"
+
+#include "wire/ini.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_MAX ((size_t)16 << 20)
+
+enum type {
+    TYPE_TEXT,
+    TYPE_NUMBER,
+    TYPE_SIZE, /* a number of bytes; K, M and G may follow */
+    TYPE_NODE,
+    TYPE_SYNC,
+    TYPE_DENY,
+    TYPE_FORMAT, /* text or json */
+    TYPE_UNUSED, /* the original's; accepted */
+};
+
+struct row {
+    const char *section;
+    const char *key;
+    enum type type;
+    size_t offset;
+    uint64_t least;
+    uint64_t most;
+};
+
+#define AT(field) offsetof(struct tr_config, field)
+#define NUMBER(section, key, field, least, most)                                                   \
+    {                                                                                              \
+        section, key, TYPE_NUMBER, AT(field), least, most                                          \
+    }
+#define UNUSED(section, key)                                                                       \
+    {                                                                                              \
+        section, key, TYPE_UNUSED, 0, 0, 0                                                         \
+    }
+
+static const struct row rows[] = {
+    {"http", "bind-address", TYPE_TEXT, AT(bind_address), 1, TR_CONFIG_ADDRESS - 1},
+    NUMBER("http", "bind-port", bind_port, 0, 65535),
+    UNUSED("http", "threads"),
+    UNUSED("http", "gr_threads"),
+    {"cluster", "localhost", TYPE_TEXT, AT(localhost), 1, 250},
+    {"cluster", "node", TYPE_NODE, 0, 1, 250},
+    {"cluster", "joining", TYPE_NODE, 0, 1, 250},
+    {"cluster", "leaving", TYPE_NODE, 0, 1, 250},
+    NUMBER("identity", "instance_id", instance_id, 0, 127),
+    NUMBER("identity", "deployment_id", deployment_id, 0, 7),
+    {"logging", "folder", TYPE_TEXT, AT(log_folder), 0, TR_CONFIG_TEXT - 1},
+    NUMBER("logging", "level", log_level, 1, 5),
+    {"logging", "format", TYPE_FORMAT, AT(log_json), 0, 0},
+    NUMBER("throttling", "target_latency", target_latency_us, 1000, 3600000000),
+    UNUSED("throttling", "max_tokens"),
+    UNUSED("throttling", "initial_token_rate"),
+    UNUSED("throttling", "min_token_rate"),
+    UNUSED("throttling", "max_token_rate"),
+    UNUSED("exceptions", "max_ttl"),
+    UNUSED("dns", "servers"),
+    UNUSED("dns", "timeout"),
+    UNUSED("dns", "port"),
+    UNUSED("sites", "local_site"),
+    UNUSED("sites", "remote_site"),
+    UNUSED("sites", "replicate_timers_across_sites"),
+    {"storage", "data-dir", TYPE_TEXT, AT(data_dir), 1, TR_CONFIG_TEXT - 1},
+    {"storage", "sync", TYPE_SYNC, AT(sync), 0, 0},
+    NUMBER("storage", "sync-interval-ms", sync_interval_ms, 1, 3600000),
+    {"storage", "segment-size", TYPE_SIZE, AT(segment_size), 1 << 20, (uint64_t)1 << 30},
+    {"storage", "memory-budget", TYPE_SIZE, AT(memory_budget), TR_NODE_MEMORY_LEAST,
+     (uint64_t)64 << 30},
+    NUMBER("callback", "timeout-ms", callback_timeout_ms, 10, 600000),
+    NUMBER("callback", "per-destination", per_destination, 1, 10000),
+    NUMBER("callback", "attempts", attempts, 1, 100),
+    NUMBER("callback", "backoff-ms", backoff_ms, 1, 3600000),
+    NUMBER("callback", "dead-keep-s", dead_keep_s, 1, 31536000),
+    NUMBER("callback", "key-keep-s", key_keep_s, 1, 31536000),
+    NUMBER("callback", "in-flight", flights, 1, 30000),
+    {"callback", "deny", TYPE_DENY, 0, 0, 0},
+    {"callback", "ca-file", TYPE_TEXT, AT(ca_file), 0, TR_CONFIG_TEXT - 1},
+    {"limits", "body", TYPE_SIZE, AT(body_max), 1024, (uint64_t)64 << 20},
+    {"limits", "opaque", TYPE_SIZE, AT(opaque_max), 0, (uint64_t)64 << 20},
+    NUMBER("limits", "connections", connections_max, 1, 1000000),
+    NUMBER("limits", "idle-timeout-s", idle_timeout_s, 1, 86400),
+};
+
+#define ROWS (sizeof rows / sizeof rows[0])
+
+struct loader {
+    struct tr_config *config;
+    bool is_strict; /* an unknown key is a fault, not a remark */
+    bool is_set[ROWS];
+    bool is_set_before[ROWS]; /* by a file read earlier, or the environment: they win */
+    bool has_deny;
+    unsigned faults;
+    const char *where;
+    unsigned line; /* 0: not from a file */
+};
+
+__attribute__((format(printf, 2, 3))) static void fault(struct loader *loader, const char *format,
+                                                        ...)
+{
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    if (loader->line > 0)
+        tr_say(TR_ERROR, "%s:%u: %s", loader->where, loader->line, message);
+    else
+        tr_say(TR_ERROR, "%s: %s", loader->where, message);
+    loader->faults++;
+}
+
+static bool parse_number(const char *text, bool has_unit, uint64_t *number)
+{
+    char *end = NULL;
+    errno = 0;
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    unsigned long long value = strtoull(text, &end, 10);
+    unsigned shift = 0;
+    if (has_unit && *end != '\0') {
+        shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : 0;
+        shift = *end == 'G' || *end == 'g' ? 30 : shift;
+        end += shift > 0;
+        end += shift > 0 && strcmp(end, "iB") == 0 ? 2 : 0;
+    }
+    if (errno != 0 || *end != '\0' || value > UINT64_MAX >> shift)
+        return false;
+    *number = (uint64_t)value << shift;
+    return true;
+}
+
+static void set_number(struct loader *loader, const struct row *row, const char *text)
+{
+    uint64_t number = 0;
+    bool is_size = row->type == TYPE_SIZE;
+    if (!parse_number(text, is_size, &number) || number < row->least || number > row->most) {
+        fault(loader, "%s must be a number from %llu to %llu%s, not '%.64s'", row->key,
+              (unsigned long long)row->least, (unsigned long long)row->most,
+              is_size ? " (K, M and G may follow)" : "", text);
+        return;
+    }
+    memcpy((char *)loader->config + row->offset, &number, sizeof number);
+    if (strcmp(row->section, "identity") == 0)
+        loader->config->has_identity = true;
+}
+
+static void add_node(struct loader *loader, const char *text)
+{
+    struct tr_config *config = loader->config;
+    if (config->node_count == TR_CONFIG_NODES) {
+        fault(loader, "more than %d nodes", TR_CONFIG_NODES);
+        return;
+    }
+    void *larger = realloc(config->nodes, (config->node_count + 1) * sizeof *config->nodes);
+    if (larger == NULL)
+        abort();
+    config->nodes = larger;
+    snprintf(config->nodes[config->node_count++], TR_CONFIG_ADDRESS, "%s", text);
+}
+
+static bool parse_network(char *text, struct tr_network *network)
+{
+    char *slash = strchr(text, '/');
+    uint64_t bits = 0;
+    *network = (struct tr_network){0};
+    if (slash != NULL)
+        *slash = '\0';
+    network->is_ipv6 = strchr(text, ':') != NULL;
+    bool is_good = inet_pton(network->is_ipv6 ? AF_INET6 : AF_INET, text, network->address) == 1;
+    uint64_t most = network->is_ipv6 ? 128 : 32;
+    if (slash == NULL)
+        bits = most;
+    else
+        is_good = is_good && parse_number(slash + 1, false, &bits) && bits <= most;
+    network->bits = (uint8_t)bits;
+    return is_good;
+}
+
+/* Networks, parted by commas or spaces; `none` for none. */
+static void set_deny(struct loader *loader, const char *text)
+{
+    struct tr_config *config = loader->config;
+    char *copy = strdup(text);
+    char *rest = NULL;
+    if (!loader->has_deny)
+        config->deny_count = 0;
+    loader->has_deny = true;
+    for (char *word = strtok_r(copy, ", \t", &rest); word != NULL;
+         word = strtok_r(NULL, ", \t", &rest)) {
+        if (strcmp(word, "none") == 0)
+            continue;
+        if (config->deny_count == TR_CONFIG_DENY)
+            fault(loader, "deny has more than %d networks", TR_CONFIG_DENY);
+        else if (!parse_network(word, &config->deny[config->deny_count]))
+            fault(loader, "deny: '%.64s' is no network such as 10.0.0.0/8 or fe80::/10", word);
+        else
+            config->deny_count++;
+    }
+    free(copy);
+}
+
+static void set_sync(struct loader *loader, const char *text)
+{
+    static const char *const names[] = {"always", "interval", "never"};
+    for (unsigned i = 0; i < 3; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            loader->config->sync = (enum tr_sync)i;
+            return;
+        }
+    }
+    fault(loader, "sync must be always, interval or never, not '%.64s'", text);
+}
+
+static void set_value(struct loader *loader, const struct row *row, const char *text)
+{
+    switch (row->type) {
+    case TYPE_TEXT:
+        if (strlen(text) < row->least || strlen(text) > row->most)
+            fault(loader, "%s must have %llu to %llu bytes", row->key,
+                  (unsigned long long)row->least, (unsigned long long)row->most);
+        else
+            strcpy((char *)loader->config + row->offset, text);
+        return;
+    case TYPE_NUMBER:
+    case TYPE_SIZE:
+        set_number(loader, row, text);
+        return;
+    case TYPE_NODE:
+        if (strlen(text) < row->least || strlen(text) > row->most)
+            fault(loader, "%s must be an address of 1 to 250 bytes", row->key);
+        else
+            add_node(loader, text);
+        return;
+    case TYPE_SYNC:
+        set_sync(loader, text);
+        return;
+    case TYPE_DENY:
+        set_deny(loader, text);
+        return;
+    case TYPE_FORMAT:
+        loader->config->log_json = strcmp(text, "json") == 0;
+        if (!loader->config->log_json && strcmp(text, "text") != 0)
+            fault(loader, "format must be text or json, not '%.64s'", text);
+        return;
+    case TYPE_UNUSED:
+        if (!loader->is_set[row - rows])
+            tr_say(TR_STATUS, "[%s] %s means nothing here, and is ignored", row->section, row->key);
+        return;
+    }
+}
+
+static const struct row *find_row(struct tr_span section, struct tr_span key)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        struct tr_span row_section = {rows[i].section, strlen(rows[i].section)};
+        struct tr_span row_key = {rows[i].key, strlen(rows[i].key)};
+        if (tr_span_equals(section, row_section) && tr_span_equals(key, row_key))
+            return &rows[i];
+    }
+    return NULL;
+}
+
+static void read_values(struct loader *loader, struct tr_span text)
+{
+    struct tr_ini ini;
+    enum tr_ini_step step;
+    tr_ini_init(&ini, text);
+    memcpy(loader->is_set_before, loader->is_set, sizeof loader->is_set);
+    while ((step = tr_ini_next(&ini)) != TR_INI_END) {
+        loader->line = ini.line;
+        if (step == TR_INI_BAD) {
+            fault(loader, "%s", ini.fault);
+            continue;
+        }
+        const struct row *row = find_row(ini.section, ini.key);
+        if (row == NULL) {
+            if (loader->is_strict)
+                fault(loader, "there is no key '%.*s' in [%.*s]; tryst.conf(5) lists them",
+                      (int)ini.key.size, ini.key.text, (int)ini.section.size, ini.section.text);
+            else
+                tr_say(TR_STATUS, "%s:%u: [%.*s] %.*s is unknown, and is ignored", loader->where,
+                       ini.line, (int)ini.section.size, ini.section.text, (int)ini.key.size,
+                       ini.key.text);
+            continue;
+        }
+        if (loader->is_set_before[row - rows])
+            continue;
+        char *value = strndup(ini.value.text, ini.value.size);
+        set_value(loader, row, value);
+        loader->is_set[row - rows] = true;
+        free(value);
+    }
+    loader->line = 0;
+}
+
+static char *read_whole(int file, size_t *size)
+{
+    struct stat info;
+    if (fstat(file, &info) != 0 || (size_t)info.st_size > FILE_MAX)
+        return NULL;
+    char *text = malloc((size_t)info.st_size + 1);
+    ssize_t got = text == NULL ? -1 : read(file, text, (size_t)info.st_size);
+    if (got < 0) {
+        free(text);
+        return NULL;
+    }
+    *size = (size_t)got;
+    return text;
+}
+
+static void read_config_file(struct loader *loader, const char *path, bool may_be_missing)
+{
+    size_t size = 0;
+    if (path == NULL)
+        return;
+    loader->where = path;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 && errno == ENOENT && may_be_missing)
+        return;
+    char *text = file < 0 ? NULL : read_whole(file, &size);
+    if (text == NULL)
+        fault(loader, "cannot be read: %s", strerror(errno));
+    else
+        read_values(loader, (struct tr_span){text, size});
+    free(text);
+    if (file >= 0)
+        close(file);
+}
+
+/* TRYST_<SECTION>_<KEY>, in capitals, with _ for -. Lists may be parted by commas. */
+static void read_environment(struct loader *loader)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "TRYST_%s_%s", rows[i].section, rows[i].key);
+        for (char *at = name; *at != '\0'; at++)
+            *at = *at == '-' ? '_' : (char)(*at >= 'a' && *at <= 'z' ? *at - 32 : *at);
+        const char *value = getenv(name);
+        if (value == NULL)
+            continue;
+        loader->where = name;
+        if (rows[i].type == TYPE_NODE) {
+            char *copy = strdup(value);
+            char *rest = NULL;
+            for (char *word = strtok_r(copy, ", ", &rest); word != NULL;
+                 word = strtok_r(NULL, ", ", &rest))
+                set_value(loader, &rows[i], word);
+            free(copy);
+        } else {
+            set_value(loader, &rows[i], value);
+        }
+        loader->is_set[i] = true;
+    }
+}
+
+static void set_defaults(struct tr_config *config, bool is_original)
+{
+    static const struct tr_network link_local[] = {
+        {.address = {169, 254}, .bits = 16},
+        {.address = {0xfe, 0x80}, .bits = 10, .is_ipv6 = true},
+    };
+    *config = (struct tr_config){
+        .bind_port = 7253,
+        .log_level = is_original ? 2 : 3,
+        .target_latency_us = 500000,
+        .data_dir = "tryst-data",
+        .sync_interval_ms = 1000,
+        .segment_size = 32 << 20,
+        .callback_timeout_ms = 2000,
+        .per_destination = 64,
+        .attempts = 8,
+        .backoff_ms = 5000,
+        .dead_keep_s = 7 * 86400,
+        .key_keep_s = 86400,
+        .flights = 8192,
+        .deny_count = 2,
+        .body_max = 1 << 20,
+        .opaque_max = 64 << 10,
+        .connections_max = 20000,
+        .idle_timeout_s = 60,
+    };
+    strcpy(config->bind_address, is_original ? "0.0.0.0" : "127.0.0.1");
+    memcpy(config->deny, link_local, sizeof link_local);
+}
+
+/* `host:port`, `:port` or `host`, of --listen. */
+static void set_listen(struct loader *loader, const char *text)
+{
+    struct tr_config *config = loader->config;
+    const char *colon = strrchr(text, ':');
+    bool is_bare_ipv6 = colon != NULL && strchr(text, ':') != colon && text[0] != '[';
+    size_t host = colon == NULL || is_bare_ipv6 ? strlen(text) : (size_t)(colon - text);
+    uint64_t port = config->bind_port;
+    bool has_port = colon != NULL && !is_bare_ipv6 && strchr(colon, ']') == NULL;
+    loader->where = "--listen";
+    if (colon != NULL && strchr(colon, ']') != NULL)
+        host = strlen(text);
+    if ((has_port && (!parse_number(colon + 1, false, &port) || port > 65535)) ||
+        host >= TR_CONFIG_ADDRESS) {
+        fault(loader, "expected HOST:PORT, not '%.100s'", text);
+        return;
+    }
+    config->bind_port = port;
+    bool is_bracketed = text[0] == '[' && host > 2;
+    if (host > 0)
+        snprintf(config->bind_address, sizeof config->bind_address, "%.*s",
+                 (int)(is_bracketed ? host - 2 : host), is_bracketed ? text + 1 : text);
+}
+
+static void complete(struct loader *loader)
+{
+    struct tr_config *config = loader->config;
+    bool is_ipv6 = strchr(config->bind_address, ':') != NULL;
+    if (config->localhost[0] == '\0') {
+        bool is_any = strcmp(config->bind_address, "0.0.0.0") == 0;
+        snprintf(config->localhost, sizeof config->localhost, is_ipv6 ? "[%.200s]:%u" : "%.200s:%u",
+                 is_any ? "127.0.0.1" : config->bind_address, (unsigned)config->bind_port);
+    } else if (strchr(config->localhost, ':') == NULL) {
+        size_t size = strlen(config->localhost);
+        snprintf(config->localhost + size, sizeof config->localhost - size, ":%u",
+                 (unsigned)config->bind_port);
+    }
+    config->has_disk = strcmp(config->data_dir, "none") != 0;
+    loader->where = "configuration";
+    if (config->segment_size < 8 * config->opaque_max + 65536)
+        fault(loader, "[storage] segment-size must be at least 8 times [limits] opaque plus 64K");
+    if (config->body_max < config->opaque_max)
+        fault(loader, "[limits] body must not be less than [limits] opaque");
+    size_t others = 0;
+    for (size_t i = 0; i < config->node_count; i++)
+        others += strcmp(config->nodes[i], config->localhost) != 0;
+    if (others > 0)
+        tr_say(TR_WARNING,
+               "[cluster] names %zu other node%s, but this version runs alone: timers are kept on "
+               "this node only",
+               others, others == 1 ? "" : "s");
+}
+
+unsigned tr_config_load(struct tr_config *config, const struct tr_config_sources *sources)
+{
+    struct loader loader = {.config = config, .is_strict = !sources->is_original};
+    set_defaults(config, sources->is_original);
+    read_environment(&loader);
+    if (sources->is_original) {
+        read_config_file(&loader, sources->cluster_file, true);
+        read_config_file(&loader, sources->local_file, true);
+        read_config_file(&loader, sources->shared_file, true);
+    }
+    read_config_file(&loader, sources->config_file, false);
+    if (sources->data_dir != NULL)
+        snprintf(config->data_dir, sizeof config->data_dir, "%s", sources->data_dir);
+    if (sources->listen != NULL)
+        set_listen(&loader, sources->listen);
+    complete(&loader);
+    return loader.faults;
+}
+
+void tr_config_free(struct tr_config *config)
+{
+    free(config->nodes);
+    config->nodes = NULL;
+    config->node_count = 0;
+}

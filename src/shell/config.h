@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The configuration: files of the original or one of ours, flags, environment.
+ *
+ * All faults are told at once, a line each. Keys of the original that mean nothing here are taken
+ * and named once.
+ */
+#ifndef TR_SHELL_CONFIG_H
+#define TR_SHELL_CONFIG_H
+
+#include "shell/disk.h"
+#include "shell/say.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TR_CONFIG_TEXT    1024
+#define TR_CONFIG_NODES   1024
+#define TR_CONFIG_DENY    64
+#define TR_CONFIG_ADDRESS 256
+
+/* A network: an address and how many of its bits count. */
+struct tr_network {
+    uint8_t address[16];
+    uint8_t bits;
+    bool is_ipv6;
+};
+
+struct tr_config {
+    /* [http] */
+    char bind_address[TR_CONFIG_ADDRESS];
+    uint64_t bind_port;
+
+    /* [cluster] */
+    char localhost[TR_CONFIG_ADDRESS];
+    char (*nodes)[TR_CONFIG_ADDRESS]; /* staying, joining and leaving, one after another */
+    size_t node_count;
+
+    /* [identity] */
+    uint64_t instance_id;
+    uint64_t deployment_id;
+    bool has_identity;
+
+    /* [logging] */
+    char log_folder[TR_CONFIG_TEXT]; /* empty: standard error */
+    uint64_t log_level;
+    bool log_json;
+
+    /* [throttling] */
+    uint64_t target_latency_us;
+
+    /* [storage] */
+    char data_dir[TR_CONFIG_TEXT];
+    bool has_disk; /* data-dir is not "none" */
+    enum tr_sync sync;
+    uint64_t sync_interval_ms;
+    uint64_t segment_size;
+    uint64_t memory_budget; /* 0: half of what the machine has */
+
+    /* [callback] */
+    uint64_t callback_timeout_ms;
+    uint64_t per_destination;
+    uint64_t attempts;
+    uint64_t backoff_ms;
+    uint64_t dead_keep_s;
+    uint64_t key_keep_s;
+    uint64_t flights;
+    struct tr_network deny[TR_CONFIG_DENY];
+    size_t deny_count;
+    char ca_file[TR_CONFIG_TEXT];
+
+    /* [limits] */
+    uint64_t body_max;
+    uint64_t opaque_max;
+    uint64_t connections_max;
+    uint64_t idle_timeout_s;
+};
+
+/* Where it is read from: what the command line said. */
+struct tr_config_sources {
+    const char *config_file; /* ours; NULL: not given */
+    const char *local_file;  /* the original's */
+    const char *cluster_file;
+    const char *shared_file;
+    bool is_original; /* one of its flags was used: its defaults hold */
+    const char *data_dir;
+    const char *listen;
+};
+
+/* Reads everything anew. Returns how many faults there were; each was said. `config` is complete
+ * when there were none. */
+unsigned tr_config_load(struct tr_config *config, const struct tr_config_sources *sources);
+
+void tr_config_free(struct tr_config *config);
+
+#endif

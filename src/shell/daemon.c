@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/daemon.h"
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "shell/caller.h"
+#include "shell/notify.h"
+#include "shell/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DRAIN_EXTRA_MS 3000 /* beyond the time limit of callbacks */
+#define STARTED_MS     2000 /* a start that takes longer says how far it is */
+
+static uint64_t clock_us(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t tr_boot_us(void)
+{
+    return clock_us(CLOCK_BOOTTIME);
+}
+
+/* ---- effects ---- */
+
+static void say_note(const struct tr_effect *effect)
+{
+    unsigned long long id = effect->of.note.id;
+    unsigned long long number = effect->of.note.number;
+    switch (effect->of.note.what) {
+    case TR_NOTE_DEAD:
+        tr_say(TR_WARNING,
+               "timer %016llx: pop %llu is dead, its attempts are spent; POST "
+               "/timers/%016llx-1/redrive tries it again",
+               id, number, id);
+        return;
+    case TR_NOTE_DISCARDED:
+        tr_say(TR_WARNING, "timer %016llx: failed pop %llu was given up for newer ones", id,
+               number);
+        return;
+    case TR_NOTE_DISK_FULL:
+        tr_say(TR_ERROR, "the disk is full: new timers are refused with 507, pops go on; free some "
+                         "space and it heals by itself");
+        return;
+    case TR_NOTE_DISK_HEALED:
+        tr_say(TR_STATUS, "the disk has room again: new timers are taken");
+        return;
+    case TR_NOTE_LOG_EXHAUSTED:
+        tr_say(TR_ERROR, "the log has no room at all: pops wait until there is some");
+        return;
+    case TR_NOTE_TAIL_CUT:
+        tr_say(TR_STATUS, "cut a torn tail of %llu bytes, never acknowledged, off the log", number);
+        return;
+    case TR_NOTE_CLOCK_STEPPED:
+        tr_say(TR_STATUS, "the wall clock is %lld ms from where it was; timers are not moved by it",
+               (long long)number);
+        return;
+    case TR_NOTE_MEMORY_FULL:
+        tr_say(TR_ERROR, "the memory budget is used up: new timers are refused; raise [storage] "
+                         "memory-budget");
+        return;
+    }
+}
+
+static void finish_recovery(struct tr_daemon *daemon)
+{
+    struct tr_node_stats stats;
+    tr_node_stats(daemon->node, &stats);
+    if (daemon->disk != NULL)
+        tr_disk_unmap(daemon->disk);
+    tr_say(TR_STATUS, "ready on %s:%u with %llu timers after %llu ms, data in %s",
+           daemon->config.bind_address, tr_server_port(daemon->server),
+           (unsigned long long)stats.timers,
+           (unsigned long long)(tr_boot_us() - daemon->started_us) / 1000,
+           daemon->disk != NULL ? daemon->config.data_dir : "memory alone");
+    tr_notify("READY=1\nSTATUS=ready");
+}
+
+static void refuse_log(struct tr_daemon *daemon, const struct tr_log_check *check)
+{
+    static const char *const faults[] = {
+        [TR_LOG_DAMAGED] = "is damaged",
+        [TR_LOG_MISSING] = "does not follow the one before: a segment is missing",
+        [TR_LOG_TOO_NEW] = "was written by a newer version of tryst",
+        [TR_LOG_NO_MEMORY] = "holds more than [storage] memory-budget allows",
+    };
+    struct tr_log_segment *segments = NULL;
+    size_t count = 0;
+    char path[4096] = "the log";
+    tr_disk_unmap(daemon->disk);
+    if (tr_disk_map(daemon->disk, &segments, &count) && check->segment < count)
+        tr_disk_path(daemon->disk, segments[check->segment].number, path, sizeof path);
+    bool is_repairable = check->verdict == TR_LOG_DAMAGED || check->verdict == TR_LOG_MISSING;
+    tr_say(TR_ERROR, "%s %s at offset %zu; not starting%s%s%s", path, faults[check->verdict],
+           check->offset, is_repairable ? ". 'tryst log check " : "",
+           is_repairable ? daemon->config.data_dir : "",
+           is_repairable ? "' tells more, 'tryst log repair' salvages" : "");
+    daemon->exit_status = 1;
+    uv_stop(&daemon->loop);
+}
+
+static void stop(struct tr_daemon *daemon)
+{
+    daemon->is_stopped = true;
+    uv_stop(&daemon->loop);
+}
+
+static void carry_out(struct tr_daemon *daemon, const struct tr_effect *effect)
+{
+    switch (effect->kind) {
+    case TR_EFFECT_ANSWER:
+    case TR_EFFECT_ANSWER_TIMER:
+    case TR_EFFECT_ANSWER_PAGE:
+        tr_server_answer(daemon->server, effect);
+        return;
+    case TR_EFFECT_FIRE:
+        tr_caller_fire(daemon->caller, effect);
+        return;
+    case TR_EFFECT_LOG_WRITE:
+        tr_histogram_add(&daemon->metrics.batch_bytes, effect->of.log.size);
+        tr_disk_do(daemon->disk, effect);
+        return;
+    case TR_EFFECT_SEGMENT_ALLOCATE:
+    case TR_EFFECT_SEGMENT_REMOVE:
+    case TR_EFFECT_SEGMENT_TRIM:
+        tr_disk_do(daemon->disk, effect);
+        return;
+    case TR_EFFECT_RECOVERED:
+        finish_recovery(daemon);
+        return;
+    case TR_EFFECT_REFUSED:
+        refuse_log(daemon, &effect->of.check);
+        return;
+    case TR_EFFECT_NOTE:
+        say_note(effect);
+        return;
+    case TR_EFFECT_STOPPED:
+        stop(daemon);
+        return;
+    }
+}
+
+void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event)
+{
+    TR_ASSERT(!daemon->is_stepping);
+    daemon->is_stepping = true;
+    daemon->has_events = true;
+    event->now_ms = tr_boot_us() / 1000;
+    event->wall_ms = clock_us(CLOCK_REALTIME) / 1000;
+    tr_node_step(daemon->node, event, daemon->effects);
+    for (uint32_t i = 0; i < daemon->effects->count; i++)
+        carry_out(daemon, &daemon->effects->items[i]);
+    daemon->is_stepping = false;
+}
+
+/* ---- the loop ---- */
+
+static void tick(struct tr_daemon *daemon)
+{
+    struct tr_event event = {.kind = TR_EVENT_TICK};
+    tr_daemon_step(daemon, &event);
+}
+
+/* Sets the clock to the node's next wish; one that is past fires at once. */
+static void set_clock(struct tr_daemon *daemon)
+{
+    tr_mono_ms at = tr_node_wake_at(daemon->node);
+    if (at == daemon->clock_at_ms)
+        return;
+    struct itimerspec spec = {0};
+    if (at != TR_NODE_NEVER) {
+        spec.it_value.tv_sec = (time_t)(at / 1000);
+        spec.it_value.tv_nsec = (long)(at % 1000) * 1000000 + 1;
+    }
+    timerfd_settime(daemon->clock_file, TFD_TIMER_ABSTIME, &spec, NULL);
+    daemon->clock_at_ms = at;
+}
+
+static void on_clock(uv_poll_t *poll, int status, int events)
+{
+    struct tr_daemon *daemon = poll->data;
+    uint64_t expirations;
+    (void)status;
+    (void)events;
+    if (read(daemon->clock_file, &expirations, sizeof expirations) > 0)
+        daemon->clock_at_ms = TR_NODE_NEVER;
+    tick(daemon);
+}
+
+/* Before the loop waits: the log's batch goes out, and with it what the turn has gathered. */
+static void on_turn(uv_prepare_t *prepare)
+{
+    struct tr_daemon *daemon = prepare->data;
+    for (unsigned i = 0; daemon->has_events && i < 4; i++) {
+        daemon->has_events = false;
+        tick(daemon);
+        daemon->has_events = false;
+        tr_server_flush(daemon->server); /* may read on, and bring new events */
+    }
+    set_clock(daemon);
+}
+
+static void on_disk_done(void *context, const struct tr_event *event, uint64_t commit_us)
+{
+    struct tr_daemon *daemon = context;
+    struct tr_event copy = *event;
+    if (event->kind == TR_EVENT_LOG_WRITTEN)
+        tr_histogram_add(&daemon->metrics.commit_us, commit_us);
+    copy.has_more = true;
+    tr_daemon_step(daemon, &copy);
+    tr_server_flush(daemon->server);
+}
+
+static void fill_node_config(const struct tr_config *config, struct tr_node_config *node)
+{
+    *node = (struct tr_node_config){
+        .address = {config->localhost, strlen(config->localhost)},
+        .has_log = config->has_disk,
+        .is_always_synced = config->sync == TR_SYNC_ALWAYS,
+        .segment_size = config->segment_size,
+        .opaque_max = config->opaque_max,
+        .flights_max = (uint32_t)config->flights,
+        .per_destination = (uint32_t)config->per_destination,
+        .attempts_max = (uint32_t)config->attempts,
+        .backoff_ms = config->backoff_ms,
+        .dead_keep_ms = config->dead_keep_s * 1000,
+        .key_keep_ms = config->key_keep_s * 1000,
+        .latency_target_ms = config->target_latency_us / 1000,
+    };
+    uint64_t hash = tr_hash_xxh3(node->address.text, node->address.size);
+    node->identity = config->has_identity
+                         ? (uint16_t)(config->deployment_id << 7 | config->instance_id)
+                         : (uint16_t)(hash & 1023);
+}
+
+/* ---- signals ---- */
+
+static void reload(struct tr_daemon *daemon)
+{
+    struct tr_config config;
+    unsigned faults = tr_config_load(&config, &daemon->sources);
+    daemon->metrics.reloads++;
+    daemon->metrics.config_faults = faults;
+    if (faults > 0) {
+        tr_say(TR_ERROR, "the new configuration has %u fault%s; the one before stays in force",
+               faults, faults == 1 ? "" : "s");
+        tr_config_free(&config);
+        return;
+    }
+    struct tr_config *now = &daemon->config;
+    now->log_level = config.log_level;
+    now->log_json = config.log_json;
+    strcpy(now->log_folder, config.log_folder);
+    now->target_latency_us = config.target_latency_us;
+    now->callback_timeout_ms = config.callback_timeout_ms;
+    now->per_destination = config.per_destination;
+    now->attempts = config.attempts;
+    now->backoff_ms = config.backoff_ms;
+    now->dead_keep_s = config.dead_keep_s;
+    now->key_keep_s = config.key_keep_s;
+    now->body_max = config.body_max;
+    now->idle_timeout_s = config.idle_timeout_s;
+    memcpy(now->deny, config.deny, sizeof now->deny);
+    now->deny_count = config.deny_count;
+    tr_config_free(&config);
+    tr_say_setup((enum tr_level)now->log_level, now->log_json,
+                 now->log_folder[0] != '\0' ? now->log_folder : NULL);
+    struct tr_node_config node;
+    struct tr_event event = {.kind = TR_EVENT_CONFIGURED};
+    fill_node_config(now, &node);
+    event.of.config = &node;
+    tr_daemon_step(daemon, &event);
+    tr_say(TR_STATUS, "the new configuration is in force; addresses, storage, limits of "
+                      "connections and of opaque data wait for a restart");
+}
+
+static void on_drain_limit(uv_timer_t *timer)
+{
+    tr_say(TR_WARNING, "stopping although callbacks are under way: they are made again at the next "
+                       "start");
+    stop(timer->data);
+}
+
+static void drain(struct tr_daemon *daemon)
+{
+    if (daemon->is_draining) {
+        stop(daemon); /* asked twice: now */
+        return;
+    }
+    daemon->is_draining = true;
+    tr_say(TR_STATUS, "stopping: finishing what is under way");
+    tr_notify("STOPPING=1");
+    tr_server_drain(daemon->server);
+    struct tr_event event = {.kind = TR_EVENT_DRAIN_ASKED};
+    tr_daemon_step(daemon, &event);
+    struct tr_node_stats stats;
+    tr_node_stats(daemon->node, &stats);
+    uv_timer_start(&daemon->drain_limit, on_drain_limit,
+                   daemon->config.callback_timeout_ms + DRAIN_EXTRA_MS, 0);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct tr_daemon *daemon = handle->data;
+    if (number == SIGHUP)
+        reload(daemon);
+    else if (number == SIGUSR1)
+        tr_say(TR_STATUS, "resync: this node has no peers, so there is nothing to do");
+    else
+        drain(daemon);
+}
+
+/* ---- from start to end ---- */
+
+static bool open_node(struct tr_daemon *daemon)
+{
+    struct tr_node_config config;
+    const struct tr_config *from = &daemon->config;
+    fill_node_config(from, &config);
+    if (getrandom(&config.seed, sizeof config.seed, 0) < 0 ||
+        getrandom(config.store_id, sizeof config.store_id, 0) < 0) {
+        tr_say(TR_ERROR, "no random numbers: %s", strerror(errno));
+        return false;
+    }
+    uint64_t budget = from->memory_budget;
+    if (budget == 0)
+        budget = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE);
+    budget = budget < TR_NODE_MEMORY_LEAST ? TR_NODE_MEMORY_LEAST : budget;
+    daemon->region_size = (size_t)budget;
+    daemon->region = mmap(NULL, daemon->region_size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    daemon->effects = malloc(sizeof *daemon->effects);
+    if (daemon->region == MAP_FAILED || daemon->effects == NULL) {
+        tr_say(TR_ERROR, "cannot have %zu bytes of memory: %s", daemon->region_size,
+               strerror(errno));
+        return false;
+    }
+    struct tr_memory memory = {daemon->region, daemon->region_size};
+    daemon->node = tr_node_new(&config, &memory);
+    if (daemon->node == NULL)
+        tr_say(TR_ERROR, "[storage] memory-budget is too small for these limits");
+    return daemon->node != NULL;
+}
+
+static bool open_disk(struct tr_daemon *daemon)
+{
+    struct tr_disk_config config = {
+        .directory = daemon->config.data_dir,
+        .sync = daemon->config.sync,
+        .sync_interval_ms = daemon->config.sync_interval_ms,
+        .loop = &daemon->loop,
+        .report = on_disk_done,
+        .context = daemon,
+    };
+    if (!daemon->config.has_disk)
+        return true;
+    daemon->disk = tr_disk_open(&config);
+    return daemon->disk != NULL;
+}
+
+static bool recover(struct tr_daemon *daemon)
+{
+    struct tr_event event = {.kind = TR_EVENT_RECOVERY_STARTED};
+    if (daemon->disk != NULL &&
+        !tr_disk_map(daemon->disk, &event.of.recovery.segments, &event.of.recovery.count))
+        return false;
+    tr_daemon_step(daemon, &event);
+    return true;
+}
+
+static void open_loop(struct tr_daemon *daemon)
+{
+    static const int numbers[] = {SIGHUP, SIGUSR1, SIGTERM, SIGINT};
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
+    for (unsigned i = 0; i < 4; i++) {
+        uv_signal_init(&daemon->loop, &daemon->signals[i]);
+        daemon->signals[i].data = daemon;
+        uv_signal_start(&daemon->signals[i], on_signal, numbers[i]);
+    }
+    daemon->clock_file = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+    daemon->clock_at_ms = TR_NODE_NEVER;
+    uv_poll_init(&daemon->loop, &daemon->clock, daemon->clock_file);
+    daemon->clock.data = daemon;
+    uv_poll_start(&daemon->clock, UV_READABLE, on_clock);
+    uv_prepare_init(&daemon->loop, &daemon->turn);
+    daemon->turn.data = daemon;
+    uv_prepare_start(&daemon->turn, on_turn);
+    uv_timer_init(&daemon->loop, &daemon->drain_limit);
+    daemon->drain_limit.data = daemon;
+}
+
+int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources *sources)
+{
+    struct tr_daemon *daemon = calloc(1, sizeof *daemon);
+    if (daemon == NULL)
+        return 1;
+    daemon->config = *config;
+    daemon->sources = *sources;
+    daemon->started_us = tr_boot_us();
+    uv_loop_init(&daemon->loop);
+    if (!open_node(daemon) || !open_disk(daemon))
+        return 1;
+    daemon->server = tr_server_open(daemon);
+    daemon->caller = daemon->server == NULL ? NULL : tr_caller_open(daemon);
+    if (daemon->caller == NULL)
+        return 1;
+    open_loop(daemon);
+    if (!recover(daemon))
+        return 1;
+    if (daemon->exit_status == 0)
+        uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    if (daemon->is_stopped) {
+        tr_server_close(daemon->server);
+        tr_caller_close(daemon->caller);
+        if (daemon->disk != NULL)
+            tr_disk_close(daemon->disk);
+        daemon->turn.data = NULL;
+        uv_prepare_stop(&daemon->turn);
+        uv_run(&daemon->loop, UV_RUN_NOWAIT);
+        tr_say(TR_STATUS, "stopped");
+    }
+    return daemon->exit_status;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon: one loop, one node, and what connects them. It turns what happens into events, steps
+ * the node, and carries out the effects; it decides nothing that the node could.
+ */
+#ifndef TR_SHELL_DAEMON_H
+#define TR_SHELL_DAEMON_H
+
+#include "shell/config.h"
+#include "shell/metrics.h"
+
+struct tr_server;
+struct tr_caller;
+
+struct tr_daemon {
+    uv_loop_t loop;
+    struct tr_config config;
+    struct tr_config_sources sources;
+    struct tr_metrics metrics;
+    struct tr_node *node;
+    struct tr_effects *effects;
+    struct tr_server *server;
+    struct tr_caller *caller;
+    struct tr_disk *disk; /* NULL: data-dir = none */
+
+    int clock_file; /* a timerfd: wakes at the node's time, to the microsecond */
+    uv_poll_t clock;
+    uint64_t clock_at_ms; /* what it is set to; UINT64_MAX: nothing */
+    uv_prepare_t turn;
+    uv_signal_t signals[4];
+    uv_timer_t drain_limit;
+    bool has_events; /* since the last turn, so the log may have something to write */
+    bool is_stepping;
+    bool is_draining;
+    bool is_stopped;
+    uint64_t started_us;
+    void *region;
+    size_t region_size;
+    int exit_status;
+};
+
+/* Runs until it is told to stop; returns the exit status. */
+int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources *sources);
+
+/* Steps the node and carries out the effects. The clocks are set here. */
+void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event);
+
+/* Microseconds of the boot clock, which counts while the machine sleeps. */
+uint64_t tr_boot_us(void);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `trystd`: reads the command line and the configuration, and runs the daemon. */
+#include "shell/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#ifndef TRYST_VERSION
+#define TRYST_VERSION "unknown"
+#endif
+
+enum option_id {
+    OPTION_CONFIG = 256,
+    OPTION_CHECK,
+    OPTION_DATA_DIR,
+    OPTION_LISTEN,
+    OPTION_LOCAL,
+    OPTION_CLUSTER,
+    OPTION_SHARED,
+    OPTION_DNS,
+    OPTION_PIDFILE,
+    OPTION_DAEMON,
+    OPTION_VERSION,
+};
+
+struct arguments {
+    struct tr_config_sources sources;
+    const char *pidfile;
+    bool is_daemon;
+    bool checks_only;
+};
+
+static const struct option options[] = {
+    {"config", required_argument, NULL, OPTION_CONFIG},
+    {"check-config", no_argument, NULL, OPTION_CHECK},
+    {"data-dir", required_argument, NULL, OPTION_DATA_DIR},
+    {"listen", required_argument, NULL, OPTION_LISTEN},
+    {"local-config-file", required_argument, NULL, OPTION_LOCAL},
+    {"cluster-config-file", required_argument, NULL, OPTION_CLUSTER},
+    {"shared-config-file", required_argument, NULL, OPTION_SHARED},
+    {"dns-config-file", required_argument, NULL, OPTION_DNS},
+    {"pidfile", required_argument, NULL, OPTION_PIDFILE},
+    {"daemon", no_argument, NULL, OPTION_DAEMON},
+    {"version", no_argument, NULL, OPTION_VERSION},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static void print_help(void)
+{
+    fputs("usage: trystd [OPTION]...\n"
+          "\n"
+          "Keeps timers and calls their URIs when they are due. Without options: a node on\n"
+          "127.0.0.1:7253 with its data in ./tryst-data and its log on standard error.\n"
+          "\n"
+          "  --config FILE               read this file; tryst.conf(5) tells what may stand in it\n"
+          "  --check-config              read the configuration, say what is wrong, and stop\n"
+          "  --data-dir DIR              keep data here; 'none' keeps all in memory\n"
+          "  --listen HOST:PORT          serve on this address\n"
+          "  --pidfile FILE              write the process's number to FILE\n"
+          "  --daemon                    run in the background\n"
+          "  --version, --help\n"
+          "\n"
+          "As Chronos has them (its defaults hold then, such as serving on all addresses):\n"
+          "\n"
+          "  --local-config-file FILE    /etc/chronos/chronos.conf\n"
+          "  --cluster-config-file FILE  /etc/chronos/chronos_cluster.conf\n"
+          "  --shared-config-file FILE   /etc/chronos/chronos_shared.conf\n"
+          "\n"
+          "Signals: HUP reads the configuration again, TERM and INT finish what is under way and\n"
+          "stop. Environment: TRYST_<SECTION>_<KEY> overrides a key. More: trystd(8).\n",
+          stdout);
+}
+
+/* The exit status, or -1 to go on. */
+static int read_arguments(int argc, char **argv, struct arguments *out)
+{
+    struct tr_config_sources *sources = &out->sources;
+    int option;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        switch (option) {
+        case OPTION_CONFIG:
+            sources->config_file = optarg;
+            break;
+        case OPTION_CHECK:
+            out->checks_only = true;
+            break;
+        case OPTION_DATA_DIR:
+            sources->data_dir = optarg;
+            break;
+        case OPTION_LISTEN:
+            sources->listen = optarg;
+            break;
+        case OPTION_LOCAL:
+            sources->local_file = optarg;
+            sources->is_original = true;
+            break;
+        case OPTION_CLUSTER:
+            sources->cluster_file = optarg;
+            sources->is_original = true;
+            break;
+        case OPTION_SHARED:
+            sources->shared_file = optarg;
+            sources->is_original = true;
+            break;
+        case OPTION_DNS:
+            tr_say(TR_STATUS, "--dns-config-file means nothing here, and is ignored");
+            break;
+        case OPTION_PIDFILE:
+            out->pidfile = optarg;
+            break;
+        case OPTION_DAEMON:
+            out->is_daemon = true;
+            break;
+        case OPTION_VERSION:
+            puts("trystd " TRYST_VERSION);
+            return 0;
+        case 'h':
+            print_help();
+            return 0;
+        default:
+            fputs("trystd: 'trystd --help' lists the options\n", stderr);
+            return 2;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "trystd: takes no operand such as %s; 'trystd --help' lists the options\n",
+                argv[optind]);
+        return 2;
+    }
+    return -1;
+}
+
+static void set_original_paths(struct tr_config_sources *sources)
+{
+    if (!sources->is_original)
+        return;
+    if (sources->local_file == NULL)
+        sources->local_file = "/etc/chronos/chronos.conf";
+    if (sources->cluster_file == NULL)
+        sources->cluster_file = "/etc/chronos/chronos_cluster.conf";
+    if (sources->shared_file == NULL)
+        sources->shared_file = "/etc/chronos/chronos_shared.conf";
+}
+
+/* As many files as the system lets us have: connections and callbacks are files. */
+static void raise_limits(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+            tr_say(TR_WARNING, "cannot raise the limit of open files: %s", strerror(errno));
+    }
+}
+
+static bool go_to_background(bool keeps_errors)
+{
+    pid_t child = fork();
+    if (child < 0)
+        return false;
+    if (child > 0)
+        _exit(0);
+    setsid();
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nowhere < 0)
+        return false;
+    dup2(nowhere, 0);
+    dup2(nowhere, 1);
+    if (!keeps_errors)
+        dup2(nowhere, 2);
+    return true;
+}
+
+/* The lock is the file's own; it is kept open as long as the process lives. */
+static bool write_pidfile(const char *path)
+{
+    char text[32];
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (file < 0) {
+        tr_say(TR_ERROR, "cannot write the pidfile %s: %s", path, strerror(errno));
+        return false;
+    }
+    if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+        tr_say(TR_ERROR, "another process holds the pidfile %s", path);
+        return false;
+    }
+    int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    return ftruncate(file, 0) == 0 && write(file, text, (size_t)size) == size;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments = {0};
+    struct tr_config config;
+    int status = read_arguments(argc, argv, &arguments);
+    if (status >= 0)
+        return status;
+    set_original_paths(&arguments.sources);
+    if (tr_config_load(&config, &arguments.sources) > 0)
+        return 2;
+    if (arguments.checks_only) {
+        puts("the configuration is good");
+        return 0;
+    }
+    bool has_folder = config.log_folder[0] != '\0';
+    if (!tr_say_setup((enum tr_level)config.log_level, config.log_json,
+                      has_folder ? config.log_folder : NULL)) {
+        tr_say(TR_ERROR, "cannot write to [logging] folder %s", config.log_folder);
+        return 2;
+    }
+    raise_limits();
+    if (arguments.is_daemon && !go_to_background(!has_folder)) {
+        tr_say(TR_ERROR, "cannot go to the background: %s", strerror(errno));
+        return 1;
+    }
+    if (arguments.pidfile != NULL && !write_pidfile(arguments.pidfile))
+        return 2;
+    status = tr_daemon_run(&config, &arguments.sources);
+    if (arguments.pidfile != NULL)
+        unlink(arguments.pidfile);
+    return status;
+}

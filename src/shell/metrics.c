@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/metrics.h"
+
+#include "wire/text.h"
+
+void tr_histogram_add(struct tr_histogram *histogram, uint64_t value)
+{
+    unsigned bucket = value <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(value - 1);
+    if (bucket > TR_HISTOGRAM_BUCKETS)
+        bucket = TR_HISTOGRAM_BUCKETS;
+    histogram->counts[bucket]++;
+    histogram->sum += value;
+    histogram->count++;
+}
+
+static void put_head(struct tr_writer *out, const char *name, const char *type, const char *help)
+{
+    tr_put_text(out, "# HELP ");
+    tr_put_text(out, name);
+    tr_put_text(out, " ");
+    tr_put_text(out, help);
+    tr_put_text(out, "\n# TYPE ");
+    tr_put_text(out, name);
+    tr_put_text(out, " ");
+    tr_put_text(out, type);
+    tr_put_text(out, "\n");
+}
+
+static void put_sample(struct tr_writer *out, const char *name, const char *labels, uint64_t value)
+{
+    tr_put_text(out, name);
+    if (labels != NULL) {
+        tr_put_text(out, "{");
+        tr_put_text(out, labels);
+        tr_put_text(out, "}");
+    }
+    tr_put_text(out, " ");
+    tr_put_decimal(out, value);
+    tr_put_text(out, "\n");
+}
+
+static void put_one(struct tr_writer *out, const char *name, const char *type, const char *help,
+                    uint64_t value)
+{
+    put_head(out, name, type, help);
+    put_sample(out, name, NULL, value);
+}
+
+/* Microseconds as seconds: `0.000128`. */
+static void put_micro(struct tr_writer *out, uint64_t us)
+{
+    char digits[7] = {'.'};
+    for (unsigned i = 6; i > 0; i--) {
+        digits[i] = (char)('0' + us % 10);
+        us /= 10;
+    }
+    tr_put_decimal(out, us);
+    tr_put_bytes(out, digits, sizeof digits);
+}
+
+static void put_value(struct tr_writer *out, uint64_t value, bool is_seconds)
+{
+    if (is_seconds)
+        put_micro(out, value);
+    else
+        tr_put_decimal(out, value);
+    tr_put_text(out, "\n");
+}
+
+static void put_series(struct tr_writer *out, const char *name, const char *labels,
+                       const struct tr_histogram *histogram, bool is_seconds)
+{
+    uint64_t below = 0;
+    for (unsigned i = 0; i <= TR_HISTOGRAM_BUCKETS; i++) {
+        below += histogram->counts[i];
+        tr_put_text(out, name);
+        tr_put_text(out, "_bucket{");
+        tr_put_text(out, labels);
+        tr_put_text(out, labels[0] == '\0' ? "le=\"" : ",le=\"");
+        if (i == TR_HISTOGRAM_BUCKETS)
+            tr_put_text(out, "+Inf");
+        else if (is_seconds)
+            put_micro(out, (uint64_t)1 << i);
+        else
+            tr_put_decimal(out, (uint64_t)1 << i);
+        tr_put_text(out, "\"} ");
+        tr_put_decimal(out, below);
+        tr_put_text(out, "\n");
+    }
+    const char *open = labels[0] == '\0' ? "" : "{";
+    const char *close = labels[0] == '\0' ? " " : "} ";
+    tr_put_text(out, name);
+    tr_put_text(out, "_sum");
+    tr_put_text(out, open);
+    tr_put_text(out, labels);
+    tr_put_text(out, close);
+    put_value(out, histogram->sum, is_seconds);
+    tr_put_text(out, name);
+    tr_put_text(out, "_count");
+    tr_put_text(out, open);
+    tr_put_text(out, labels);
+    tr_put_text(out, close);
+    put_value(out, histogram->count, false);
+}
+
+static void put_timers(struct tr_writer *out, const struct tr_node *node,
+                       const struct tr_node_stats *stats)
+{
+    put_head(out, "tryst_timers", "gauge", "Timers held, by state.");
+    put_sample(out, "tryst_timers", "state=\"pending\"", stats->timers);
+    put_sample(out, "tryst_timers", "state=\"retrying\"", stats->debts);
+    put_sample(out, "tryst_timers", "state=\"dead\"", stats->dead);
+    put_head(out, "tryst_timers_tagged", "gauge", "Live timers counted under each tag.");
+    uint64_t cursor = 0;
+    struct tr_tag tag;
+    for (unsigned i = 0; i < 1000 && tr_node_next_tag(node, &cursor, &tag); i++) {
+        tr_put_text(out, "tryst_timers_tagged{tag=");
+        tr_put_json_string(out, tag.name);
+        tr_put_text(out, "} ");
+        tr_put_decimal(out, tag.count);
+        tr_put_text(out, "\n");
+    }
+    put_head(out, "tryst_requests_total", "counter", "Client writes taken, by kind.");
+    put_sample(out, "tryst_requests_total", "kind=\"create\"", stats->created);
+    put_sample(out, "tryst_requests_total", "kind=\"replace\"", stats->replaced);
+    put_sample(out, "tryst_requests_total", "kind=\"cancel\"", stats->cancelled);
+    put_sample(out, "tryst_requests_total", "kind=\"redrive\"", stats->redriven);
+    put_one(out, "tryst_requests_refused_total", "counter",
+            "Requests refused with 503 or 507 since the node started.", stats->refused);
+}
+
+static void put_pops(struct tr_writer *out, const struct tr_metrics *metrics,
+                     const struct tr_node_stats *stats)
+{
+    static const char *const classes[] = {"class=\"none\"", "class=\"1xx\"", "class=\"2xx\"",
+                                          "class=\"3xx\"",  "class=\"4xx\"", "class=\"5xx\""};
+    put_head(out, "tryst_pops_total", "counter", "Pops by result; failed counts attempts.");
+    put_sample(out, "tryst_pops_total", "result=\"delivered\"", stats->pops_delivered);
+    put_sample(out, "tryst_pops_total", "result=\"failed\"", stats->pops_failed);
+    put_sample(out, "tryst_pops_total", "result=\"dead\"", stats->pops_dead);
+    put_sample(out, "tryst_pops_total", "result=\"discarded\"", stats->pops_discarded);
+    put_head(out, "tryst_pop_lateness_seconds", "histogram",
+             "From the due time of a pop to the moment its request is sent.");
+    put_series(out, "tryst_pop_lateness_seconds", "", &metrics->lateness_us, true);
+    put_head(out, "tryst_callback_duration_seconds", "histogram",
+             "From sending a callback to its answer.");
+    put_series(out, "tryst_callback_duration_seconds", "", &metrics->callback_us, true);
+    put_head(out, "tryst_callbacks_total", "counter", "Callbacks by the class of their answer.");
+    for (unsigned i = 0; i < 6; i++)
+        put_sample(out, "tryst_callbacks_total", classes[i], metrics->callbacks_by_class[i]);
+    put_one(out, "tryst_callbacks_denied_total", "counter",
+            "Callbacks refused because their address is in a denied network.",
+            metrics->callbacks_denied);
+}
+
+static void put_store(struct tr_writer *out, const struct tr_metrics *metrics,
+                      const struct tr_node_stats *stats)
+{
+    put_head(out, "tryst_commit_duration_seconds", "histogram",
+             "From handing a batch to the log until it is as safe as configured.");
+    put_series(out, "tryst_commit_duration_seconds", "", &metrics->commit_us, true);
+    put_head(out, "tryst_commit_batch_bytes", "histogram", "Bytes of a batch of the log.");
+    put_series(out, "tryst_commit_batch_bytes", "", &metrics->batch_bytes, false);
+    put_one(out, "tryst_log_entries_total", "counter", "Entries written.", stats->log_entries);
+    put_one(out, "tryst_log_reclaimed_total", "counter", "Records copied to free old segments.",
+            stats->reclaimed);
+    put_one(out, "tryst_log_bytes", "gauge", "Bytes of all segments.", stats->log_bytes);
+    put_one(out, "tryst_log_live_bytes", "gauge", "Of them, about this many are live.",
+            stats->log_live_bytes);
+    put_one(out, "tryst_log_segments", "gauge", "Segments of the log.", stats->log_segments);
+    put_one(out, "tryst_disk_full", "gauge", "1 while new timers are refused for want of space.",
+            stats->is_disk_full);
+    put_one(out, "tryst_memory_used_bytes", "gauge", "Of the memory budget.", stats->memory_used);
+    put_head(out, "tryst_queue_depth", "gauge", "What waits, by queue.");
+    put_sample(out, "tryst_queue_depth", "queue=\"due\"", stats->due_waiting);
+    put_sample(out, "tryst_queue_depth", "queue=\"destination\"", stats->queued);
+    put_sample(out, "tryst_queue_depth", "queue=\"flight\"", stats->flights);
+    put_sample(out, "tryst_queue_depth", "queue=\"commit\"", stats->waiting);
+}
+
+void tr_metrics_put(struct tr_writer *out, const struct tr_metrics *metrics,
+                    const struct tr_node *node)
+{
+    static const char *const kinds[] = {"kind=\"write\"", "kind=\"read\"", "kind=\"list\""};
+    struct tr_node_stats stats;
+    tr_node_stats(node, &stats);
+    put_timers(out, node, &stats);
+    put_pops(out, metrics, &stats);
+    put_head(out, "tryst_request_duration_seconds", "histogram",
+             "From a whole request to its answer, by kind.");
+    for (unsigned i = 0; i < TR_REQUEST_KINDS; i++)
+        put_series(out, "tryst_request_duration_seconds", kinds[i], &metrics->request_us[i], true);
+    put_one(out, "tryst_requests_bad_total", "counter", "Requests refused with 4xx.",
+            metrics->requests_bad);
+    put_store(out, metrics, &stats);
+    put_one(out, "tryst_connections", "gauge", "Open client connections.", metrics->connections);
+    put_one(out, "tryst_connections_refused_total", "counter", "Connections over the limit.",
+            metrics->connections_refused);
+    put_one(out, "tryst_config_faults", "gauge",
+            "Faults of the last reload; above 0 the former configuration is in force.",
+            metrics->config_faults);
+    put_one(out, "tryst_ready", "gauge", "1 while client writes are taken.", stats.is_ready);
+}

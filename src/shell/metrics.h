@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Histograms, and everything as Prometheus text. */
+#ifndef TR_SHELL_METRICS_H
+#define TR_SHELL_METRICS_H
+
+#include "node/node.h"
+
+#define TR_HISTOGRAM_BUCKETS 24 /* powers of two */
+
+/* Of microseconds, or of counts. */
+struct tr_histogram {
+    uint64_t counts[TR_HISTOGRAM_BUCKETS + 1]; /* [i]: at most 2^i; the last: above */
+    uint64_t sum;
+    uint64_t count;
+};
+
+void tr_histogram_add(struct tr_histogram *histogram, uint64_t value);
+
+enum tr_request_kind { TR_REQUEST_WRITE, TR_REQUEST_READ, TR_REQUEST_LIST, TR_REQUEST_KINDS };
+
+struct tr_metrics {
+    struct tr_histogram lateness_us;
+    struct tr_histogram callback_us;
+    struct tr_histogram request_us[TR_REQUEST_KINDS];
+    struct tr_histogram commit_us;
+    struct tr_histogram batch_bytes;
+    uint64_t callbacks_by_class[6]; /* [1]..[5]: HTTP classes; [0]: no answer */
+    uint64_t callbacks_denied;
+    uint64_t requests_bad;
+    uint64_t connections;
+    uint64_t connections_refused;
+    uint64_t config_faults; /* of the last reload; 0: it is in force */
+    uint64_t reloads;
+};
+
+/* Appends the whole text. */
+void tr_metrics_put(struct tr_writer *out, const struct tr_metrics *metrics,
+                    const struct tr_node *node);
+
+#endif

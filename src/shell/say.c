@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/say.h"
+
+#include "wire/text.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_MAX_SIZE 2048
+
+/* The operator's log is the process's, as standard error is: the one thing here that is global. */
+static struct {
+    pthread_mutex_t lock;
+    enum tr_level level;
+    bool is_json;
+    const char *folder;
+    FILE *file;
+    time_t hour;
+} say = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = TR_STATUS};
+
+static FILE *open_hour(time_t now)
+{
+    char path[1024];
+    char link_path[1024];
+    char name[64];
+    struct tm at;
+    gmtime_r(&now, &at);
+    snprintf(name, sizeof name, "tryst_%04d%02d%02dT%02d0000Z.txt", at.tm_year + 1900,
+             at.tm_mon + 1, at.tm_mday, at.tm_hour);
+    snprintf(path, sizeof path, "%s/%s", say.folder, name);
+    snprintf(link_path, sizeof link_path, "%s/tryst_current.txt", say.folder);
+    FILE *file = fopen(path, "ae");
+    if (file == NULL)
+        return NULL;
+    unlink(link_path);
+    if (symlink(name, link_path) != 0)
+        fprintf(stderr, "cannot link %s\n", link_path);
+    return file;
+}
+
+bool tr_say_setup(enum tr_level level, bool is_json, const char *folder)
+{
+    pthread_mutex_lock(&say.lock);
+    say.level = level;
+    say.is_json = is_json;
+    say.folder = folder;
+    if (say.file != NULL)
+        fclose(say.file);
+    say.file = NULL;
+    say.hour = time(NULL) / 3600;
+    if (folder != NULL)
+        say.file = open_hour(time(NULL));
+    bool is_open = folder == NULL || say.file != NULL;
+    pthread_mutex_unlock(&say.lock);
+    return is_open;
+}
+
+static FILE *stream(time_t now)
+{
+    if (say.folder != NULL && now / 3600 != say.hour) {
+        FILE *next = open_hour(now);
+        if (next != NULL) {
+            if (say.file != NULL)
+                fclose(say.file);
+            say.file = next;
+        }
+        say.hour = now / 3600;
+    }
+    return say.file != NULL ? say.file : stderr;
+}
+
+void tr_say(enum tr_level level, const char *format, ...)
+{
+    static const char *const names[] = {"", "error", "warning", "status", "info", "debug"};
+    char message[LINE_MAX_SIZE];
+    char line[2 * LINE_MAX_SIZE];
+    struct timespec now;
+    if (level > say.level)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    clock_gettime(CLOCK_REALTIME, &now);
+    struct tr_writer out = tr_writer_on(line, sizeof line - 1);
+    uint64_t at_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    tr_put_text(&out, say.is_json ? "{\"time\":\"" : "");
+    tr_put_rfc3339(&out, at_ms);
+    tr_put_text(&out, say.is_json ? "\",\"level\":\"" : " ");
+    tr_put_text(&out, names[level]);
+    tr_put_text(&out, say.is_json ? "\",\"message\":" : ": ");
+    struct tr_span text = {message, strlen(message)};
+    if (say.is_json) {
+        tr_put_json_string(&out, text);
+        tr_put_text(&out, "}");
+    } else {
+        for (char *at = message; *at != '\0'; at++)
+            *at = (unsigned char)*at < 0x20 ? '?' : *at;
+        tr_put_bytes(&out, message, text.size);
+    }
+    line[out.size] = '\n';
+    pthread_mutex_lock(&say.lock);
+    FILE *file = stream(now.tv_sec);
+    fwrite(line, 1, out.size + 1, file);
+    fflush(file);
+    pthread_mutex_unlock(&say.lock);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TLS for callbacks, by OpenSSL, on bytes: it knows no sockets. */
+#ifndef TR_SHELL_TLS_H
+#define TR_SHELL_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct tr_tls_context;
+struct tr_tls;
+
+enum tr_tls_state { TR_TLS_SHAKING, TR_TLS_READY, TR_TLS_FAILED };
+
+/* Checks receivers against `ca_file`, or the system's certificates if that is empty. NULL: it has
+ * said why. */
+struct tr_tls_context *tr_tls_context_new(const char *ca_file);
+void tr_tls_context_free(struct tr_tls_context *context);
+
+/* A connection to `host`, whose certificate must bear that name or address. */
+struct tr_tls *tr_tls_new(struct tr_tls_context *context, const char *host);
+void tr_tls_free(struct tr_tls *tls);
+
+/* Takes bytes off the wire, or none to begin with, and goes on with the handshake. */
+enum tr_tls_state tr_tls_input(struct tr_tls *tls, const char *bytes, size_t size);
+
+/* Bytes for the wire; 0: none now. */
+size_t tr_tls_output(struct tr_tls *tls, char *bytes, size_t cap);
+
+/* Once it is ready. */
+bool tr_tls_write(struct tr_tls *tls, const char *bytes, size_t size);
+size_t tr_tls_read(struct tr_tls *tls, char *bytes, size_t cap);
+
+const char *tr_tls_fault(const struct tr_tls *tls);
+
+#endif

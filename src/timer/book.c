@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The packed record. Fixed, at these offsets:
+ *
+ *    0  1  0x80 | flags, never 0          29  1  had
+ *    1  1  state                          30  1  acked
+ *    2  6  due                            31  1  list count | tag count << 4
+ *    8  8  id                             32  4  URI, a text
+ *   16  8  version                        36     varints: part, sequence, attempt, moves, lag,
+ *   24  2  version node                          interval, repeat-for, factor; list, 2 bytes each;
+ *   26  3  segment                               tags, each 4 bytes and a varint; content type, 4
+ *                                                bytes if flagged; opaque size; opaque
+ *
+ * It exists in memory alone; wire/log_entry.c has the form on disk.
+ */
+#include "timer/book.h"
+
+#include "base/bytes.h"
+
+#define AT_STATE   1
+#define AT_DUE     2
+#define AT_ID      8
+#define AT_VERSION 16
+#define AT_NODE    24
+#define AT_SEGMENT 26
+#define AT_HAD     29
+#define AT_ACKED   30
+#define AT_COUNTS  31
+#define AT_URI     32
+#define FIXED      36
+
+#define LIVE      0x80
+#define HAS_TYPE  0x40
+#define FLAG_MASK 0x3f
+
+/* Everything but the opaque bytes. */
+#define HEAD_MAX                                                                                   \
+    (FIXED + 9 * TR_VARINT_MAX + 2 * TR_LIST_MAX + TR_TAGS_MAX * (4 + TR_VARINT_MAX) + 4)
+
+/* The shared texts of a record. */
+struct texts {
+    tr_ref uri;
+    tr_ref content_type;
+    tr_ref tags[TR_TAGS_MAX];
+};
+
+static uint8_t *bytes_at(const struct tr_book *book, tr_ref ref)
+{
+    return tr_arena_at(book->arena, ref);
+}
+
+static uint64_t hash_of(const void *owner, tr_ref ref)
+{
+    return tr_book_hash(tr_book_id(owner, ref));
+}
+
+bool tr_book_init(struct tr_book *book, struct tr_arena *arena)
+{
+    book->arena = arena;
+    return tr_index_init(&book->index, arena, book, hash_of) &&
+           tr_strings_init(&book->texts, arena) && tr_strings_init(&book->tags, arena);
+}
+
+tr_timer_id tr_book_id(const struct tr_book *book, tr_ref ref)
+{
+    return tr_load(bytes_at(book, ref) + AT_ID, 8);
+}
+
+uint64_t tr_book_version(const struct tr_book *book, tr_ref ref)
+{
+    return tr_load(bytes_at(book, ref) + AT_VERSION, 8);
+}
+
+tr_steady_ms tr_book_due(const struct tr_book *book, tr_ref ref)
+{
+    return tr_load(bytes_at(book, ref) + AT_DUE, 6);
+}
+
+tr_ref tr_book_uri(const struct tr_book *book, tr_ref ref)
+{
+    return (tr_ref)tr_load(bytes_at(book, ref) + AT_URI, 4);
+}
+
+uint32_t tr_book_segment(const struct tr_book *book, tr_ref ref)
+{
+    return (uint32_t)tr_load(bytes_at(book, ref) + AT_SEGMENT, 3);
+}
+
+void tr_book_set_segment(struct tr_book *book, tr_ref ref, uint32_t segment)
+{
+    tr_store(bytes_at(book, ref) + AT_SEGMENT, segment, 3);
+}
+
+uint8_t tr_book_flags(const struct tr_book *book, tr_ref ref)
+{
+    return bytes_at(book, ref)[0] & FLAG_MASK;
+}
+
+enum tr_record_state tr_book_state(const struct tr_book *book, tr_ref ref)
+{
+    return (enum tr_record_state)bytes_at(book, ref)[AT_STATE];
+}
+
+void tr_book_set_state(struct tr_book *book, tr_ref ref, enum tr_record_state state)
+{
+    bytes_at(book, ref)[AT_STATE] = (uint8_t)state;
+}
+
+bool tr_book_matches(const struct tr_book *book, tr_ref ref, enum tr_record_state state,
+                     tr_steady_ms due_ms)
+{
+    return tr_arena_holds(book->arena, ref) && tr_book_state(book, ref) == state &&
+           tr_book_due(book, ref) == due_ms;
+}
+
+static void release_texts(struct tr_book *book, const struct texts *texts, unsigned tag_count)
+{
+    if (texts->uri != TR_ARENA_NONE)
+        tr_strings_release(&book->texts, texts->uri);
+    if (texts->content_type != TR_ARENA_NONE)
+        tr_strings_release(&book->texts, texts->content_type);
+    for (unsigned i = 0; i < tag_count; i++)
+        tr_strings_release(&book->tags, texts->tags[i]);
+}
+
+static bool hold_texts(struct tr_book *book, const struct tr_record *record, struct texts *texts)
+{
+    *texts = (struct texts){0};
+    unsigned tags = 0;
+    bool is_held = true;
+    if (record->uri.size > 0) {
+        texts->uri = tr_strings_hold(&book->texts, record->uri);
+        is_held = texts->uri != TR_ARENA_NONE;
+    }
+    if (is_held && record->content_type.size > 0) {
+        texts->content_type = tr_strings_hold(&book->texts, record->content_type);
+        is_held = texts->content_type != TR_ARENA_NONE;
+    }
+    for (; is_held && tags < record->tag_count; tags += is_held) {
+        texts->tags[tags] = tr_strings_hold(&book->tags, record->tags[tags].name);
+        is_held = texts->tags[tags] != TR_ARENA_NONE;
+    }
+    if (!is_held)
+        release_texts(book, texts, tags);
+    return is_held;
+}
+
+static size_t pack_head(const struct tr_record *record, const struct texts *texts,
+                        uint8_t head[HEAD_MAX])
+{
+    struct tr_writer out = tr_writer_on(head, HEAD_MAX);
+    uint8_t has_type = texts->content_type != TR_ARENA_NONE ? HAS_TYPE : 0;
+    tr_put_number(&out, (uint64_t)LIVE | has_type | record->flags, 1);
+    tr_put_number(&out, TR_STATE_UNSAFE, 1);
+    tr_put_number(&out, record->due_ms, 6);
+    tr_put_number(&out, record->id, 8);
+    tr_put_number(&out, record->version, 8);
+    tr_put_number(&out, record->version_node, 2);
+    tr_put_number(&out, record->segment, 3);
+    tr_put_number(&out, record->had, 1);
+    tr_put_number(&out, 0, 1);
+    tr_put_number(&out, (uint64_t)record->list_count | (uint64_t)record->tag_count << 4, 1);
+    tr_put_number(&out, texts->uri, 4);
+    tr_put_varint(&out, record->part);
+    tr_put_varint(&out, record->sequence);
+    tr_put_varint(&out, record->attempt);
+    tr_put_varint(&out, record->moves);
+    tr_put_varint(&out, record->lag_ms);
+    tr_put_varint(&out, record->interval_ms);
+    tr_put_varint(&out, record->repeat_ms);
+    tr_put_varint(&out, record->factor);
+    for (unsigned i = 0; i < record->list_count; i++)
+        tr_put_number(&out, record->list[i], 2);
+    for (unsigned i = 0; i < record->tag_count; i++) {
+        tr_put_number(&out, texts->tags[i], 4);
+        tr_put_varint(&out, record->tags[i].count);
+    }
+    if (has_type)
+        tr_put_number(&out, texts->content_type, 4);
+    tr_put_varint(&out, record->opaque.size);
+    TR_ASSERT(!out.is_full);
+    return out.size;
+}
+
+static void unpack(const struct tr_book *book, tr_ref ref, struct tr_record *record,
+                   struct texts *texts)
+{
+    const uint8_t *bytes = bytes_at(book, ref);
+    TR_ASSERT((bytes[0] & LIVE) != 0);
+    record->flags = bytes[0] & FLAG_MASK;
+    record->due_ms = tr_load(bytes + AT_DUE, 6);
+    record->id = tr_load(bytes + AT_ID, 8);
+    record->version = tr_load(bytes + AT_VERSION, 8);
+    record->version_node = (uint16_t)tr_load(bytes + AT_NODE, 2);
+    record->segment = (uint32_t)tr_load(bytes + AT_SEGMENT, 3);
+    record->had = bytes[AT_HAD];
+    record->list_count = bytes[AT_COUNTS] & 0x0f;
+    record->tag_count = bytes[AT_COUNTS] >> 4;
+    texts->uri = (tr_ref)tr_load(bytes + AT_URI, 4);
+    texts->content_type = TR_ARENA_NONE;
+    /* It was packed here, so it ends where its fields say: the region is bound enough. */
+    const uint8_t *end = book->arena->base + (size_t)book->arena->block_count * TR_ARENA_BLOCK;
+    struct tr_reader in = tr_reader_on(bytes + FIXED, (size_t)(end - bytes) - FIXED);
+    record->part = tr_get_varint(&in);
+    record->sequence = tr_get_varint(&in);
+    record->attempt = (uint32_t)tr_get_varint(&in);
+    record->moves = (uint32_t)tr_get_varint(&in);
+    record->lag_ms = tr_get_varint(&in);
+    record->interval_ms = tr_get_varint(&in);
+    record->repeat_ms = tr_get_varint(&in);
+    record->factor = (uint32_t)tr_get_varint(&in);
+    for (unsigned i = 0; i < record->list_count; i++)
+        record->list[i] = (uint16_t)tr_get_number(&in, 2);
+    for (unsigned i = 0; i < record->tag_count; i++) {
+        texts->tags[i] = (tr_ref)tr_get_number(&in, 4);
+        record->tags[i].name = tr_strings_text(&book->tags, texts->tags[i]);
+        record->tags[i].count = tr_get_varint(&in);
+    }
+    if ((bytes[0] & HAS_TYPE) != 0)
+        texts->content_type = (tr_ref)tr_get_number(&in, 4);
+    record->opaque = tr_get_span(&in);
+    record->uri = texts->uri == TR_ARENA_NONE ? (struct tr_span){"", 0}
+                                              : tr_strings_text(&book->texts, texts->uri);
+    record->content_type = texts->content_type == TR_ARENA_NONE
+                               ? (struct tr_span){"", 0}
+                               : tr_strings_text(&book->texts, texts->content_type);
+}
+
+void tr_book_unpack(const struct tr_book *book, tr_ref ref, struct tr_record *record)
+{
+    struct texts texts;
+    unpack(book, ref, record, &texts);
+}
+
+/* Timers are counted by tag, not their failed pops nor what remains of them. */
+static void count_tags(struct tr_book *book, const struct tr_record *record,
+                       const struct texts *texts, bool is_added)
+{
+    if (record->part != 0 || (record->flags & TR_RECORD_TOMBSTONE) != 0)
+        return;
+    for (unsigned i = 0; i < record->tag_count; i++) {
+        uint64_t *tally = tr_strings_tally(&book->tags, texts->tags[i]);
+        *tally = is_added ? *tally + record->tags[i].count : *tally - record->tags[i].count;
+    }
+}
+
+tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record)
+{
+    struct texts texts;
+    uint8_t head[HEAD_MAX];
+    TR_ASSERT(record->tag_count <= TR_TAGS_MAX && record->list_count <= TR_LIST_MAX);
+    if (!hold_texts(book, record, &texts))
+        return TR_ARENA_NONE;
+    size_t size = pack_head(record, &texts, head);
+    tr_ref ref = tr_arena_take(book->arena, TR_ARENA_RECORD, size + record->opaque.size, false);
+    if (ref == TR_ARENA_NONE) {
+        release_texts(book, &texts, record->tag_count);
+        return TR_ARENA_NONE;
+    }
+    uint8_t *bytes = bytes_at(book, ref);
+    memcpy(bytes, head, size);
+    if (record->opaque.size > 0)
+        memcpy(bytes + size, record->opaque.text, record->opaque.size);
+    if (!tr_index_insert(&book->index, tr_book_hash(record->id), ref)) {
+        tr_arena_give(book->arena, ref);
+        release_texts(book, &texts, record->tag_count);
+        return TR_ARENA_NONE;
+    }
+    count_tags(book, record, &texts, true);
+    return ref;
+}
+
+/* Moves a record to a piece of the right size, if its own is not. */
+static tr_ref settle(struct tr_book *book, tr_ref ref, size_t old_size, const uint8_t *head,
+                     size_t head_size, struct tr_span opaque, bool is_urgent)
+{
+    size_t size = head_size + opaque.size;
+    tr_ref target = ref;
+    if (tr_arena_rounded(size) != tr_arena_rounded(old_size))
+        target = tr_arena_take(book->arena, TR_ARENA_RECORD, size, is_urgent);
+    if (target == TR_ARENA_NONE)
+        return TR_ARENA_NONE;
+    uint8_t *bytes = bytes_at(book, target);
+    if (opaque.size > 0)
+        memmove(bytes + head_size, opaque.text, opaque.size);
+    memcpy(bytes, head, head_size);
+    if (target != ref) {
+        tr_index_replace(&book->index, tr_book_hash(tr_load(head + AT_ID, 8)), ref, target);
+        tr_arena_give(book->arena, ref);
+    }
+    return target;
+}
+
+static size_t packed_size(const struct tr_book *book, tr_ref ref, const struct tr_record *old)
+{
+    return (size_t)((const uint8_t *)old->opaque.text - bytes_at(book, ref)) + old->opaque.size;
+}
+
+tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record *record)
+{
+    struct tr_record old;
+    struct texts old_texts;
+    struct texts texts;
+    uint8_t head[HEAD_MAX];
+    unpack(book, ref, &old, &old_texts);
+    TR_ASSERT(old.id == record->id && old.part == record->part);
+    if (!hold_texts(book, record, &texts))
+        return TR_ARENA_NONE;
+    size_t size = pack_head(record, &texts, head);
+    size_t old_size = packed_size(book, ref, &old);
+    bool is_smaller = size + record->opaque.size <= old_size;
+    tr_ref placed = settle(book, ref, old_size, head, size, record->opaque, is_smaller);
+    if (placed == TR_ARENA_NONE) {
+        release_texts(book, &texts, record->tag_count);
+        return TR_ARENA_NONE;
+    }
+    count_tags(book, &old, &old_texts, false);
+    count_tags(book, record, &texts, true);
+    release_texts(book, &old_texts, old.tag_count);
+    return placed;
+}
+
+tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_record *record)
+{
+    struct tr_record old;
+    struct texts texts;
+    uint8_t head[HEAD_MAX];
+    unpack(book, ref, &old, &texts);
+    size_t old_size = packed_size(book, ref, &old);
+    struct tr_record changed = old;
+    changed.flags = record->flags;
+    changed.sequence = record->sequence;
+    changed.attempt = record->attempt;
+    changed.moves = record->moves;
+    changed.due_ms = record->due_ms;
+    changed.lag_ms = record->lag_ms;
+    size_t size = pack_head(&changed, &texts, head);
+    return settle(book, ref, old_size, head, size, old.opaque, true);
+}
+
+void tr_book_remove(struct tr_book *book, tr_ref ref)
+{
+    struct tr_record record;
+    struct texts texts;
+    unpack(book, ref, &record, &texts);
+    count_tags(book, &record, &texts, false);
+    tr_index_remove(&book->index, tr_book_hash(record.id), ref);
+    tr_arena_give(book->arena, ref);
+    release_texts(book, &texts, record.tag_count);
+}
+
+tr_ref tr_book_first(const struct tr_book *book, tr_timer_id id, struct tr_index_walk *walk)
+{
+    *walk = tr_index_seek(&book->index, tr_book_hash(id));
+    return tr_book_next(walk, id);
+}
+
+tr_ref tr_book_next(struct tr_index_walk *walk, tr_timer_id id)
+{
+    const struct tr_book *book = walk->index->owner;
+    tr_ref ref = TR_ARENA_NONE;
+    if (!tr_index_next(walk, &ref) || tr_book_id(book, ref) != id)
+        return TR_ARENA_NONE;
+    return ref;
+}
+
+static uint64_t part_of(const struct tr_book *book, tr_ref ref)
+{
+    struct tr_reader in = tr_reader_on(bytes_at(book, ref) + FIXED, TR_VARINT_MAX);
+    return tr_get_varint(&in);
+}
+
+tr_ref tr_book_find(const struct tr_book *book, tr_timer_id id, uint64_t part)
+{
+    struct tr_index_walk walk;
+    tr_ref ref = tr_book_first(book, id, &walk);
+    while (ref != TR_ARENA_NONE && part_of(book, ref) != part)
+        ref = tr_book_next(&walk, id);
+    return ref;
+}
+
+bool tr_book_valid(const struct tr_book *book)
+{
+    return tr_index_valid(&book->index) && tr_index_valid(&book->texts.index) &&
+           tr_index_valid(&book->tags.index) && tr_arena_valid(book->arena);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The book of records: every record the node holds, packed, found by id and part.
+ *
+ * A record takes about 50 bytes beside its opaque data: fixed fields first, then varints, then the
+ * opaque bytes, which never move while the rest changes unless its size class does. URIs, content
+ * types and tags are shared texts.
+ *
+ * Owns:    the records and texts, in the arena.
+ * Bounds:  the arena; at most TR_PARTS_MAX parts above 0 for an id are the caller's to keep.
+ * Order:   a walk follows tr_book_hash(id), which is a bijection: no two ids are equal in it.
+ */
+#ifndef TR_TIMER_BOOK_H
+#define TR_TIMER_BOOK_H
+
+#include "base/hash.h"
+#include "base/record.h"
+#include "timer/strings.h"
+
+/* Where a record stands between its pops. Not logged: it follows from what has happened since. */
+enum tr_record_state {
+    TR_STATE_UNSAFE, /* not durable yet: not armed */
+    TR_STATE_ARMED,  /* in the wheel */
+    TR_STATE_QUEUED, /* due, and waiting for its destination */
+    TR_STATE_FLYING, /* its callback is under way */
+};
+
+struct tr_book {
+    struct tr_arena *arena;
+    struct tr_index index;
+    struct tr_strings texts; /* URIs and content types */
+    struct tr_strings tags;  /* tally: timers counted under it */
+};
+
+bool tr_book_init(struct tr_book *book, struct tr_arena *arena);
+
+static inline uint64_t tr_book_hash(tr_timer_id id)
+{
+    return tr_hash_mix(id);
+}
+
+/* Adds a record under a key that is not there, in state UNSAFE. TR_ARENA_NONE, and nothing has
+ * changed, when there is no room. */
+tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record);
+
+/* Packs `record` into the place of `ref`, whose key it has. The reference may change: the new one
+ * is returned, or TR_ARENA_NONE when there is no room and the old one stays as it is. There always
+ * is for a smaller record without new texts. */
+tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record *record);
+
+/* Changes sequence, attempt, moves, due, lag and flags alone: never for want of ordinary room. */
+tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_record *record);
+
+void tr_book_remove(struct tr_book *book, tr_ref ref);
+
+/* TR_ARENA_NONE if there is none. */
+tr_ref tr_book_find(const struct tr_book *book, tr_timer_id id, uint64_t part);
+
+/* The first part of `id`, lowest hash first; then the next ones by tr_index_next while the id is
+ * the same. */
+tr_ref tr_book_first(const struct tr_book *book, tr_timer_id id, struct tr_index_walk *walk);
+tr_ref tr_book_next(struct tr_index_walk *walk, tr_timer_id id);
+
+/* Spans point into the book, until it changes. */
+void tr_book_unpack(const struct tr_book *book, tr_ref ref, struct tr_record *record);
+
+/* Whether `ref`, which may be stale, is a record of this state and due time. */
+bool tr_book_matches(const struct tr_book *book, tr_ref ref, enum tr_record_state state,
+                     tr_steady_ms due_ms);
+
+/* Single fields, without unpacking. */
+tr_timer_id tr_book_id(const struct tr_book *book, tr_ref ref);
+uint64_t tr_book_version(const struct tr_book *book, tr_ref ref);
+tr_steady_ms tr_book_due(const struct tr_book *book, tr_ref ref);
+tr_ref tr_book_uri(const struct tr_book *book, tr_ref ref);
+uint32_t tr_book_segment(const struct tr_book *book, tr_ref ref);
+void tr_book_set_segment(struct tr_book *book, tr_ref ref, uint32_t segment);
+uint8_t tr_book_flags(const struct tr_book *book, tr_ref ref);
+enum tr_record_state tr_book_state(const struct tr_book *book, tr_ref ref);
+void tr_book_set_state(struct tr_book *book, tr_ref ref, enum tr_record_state state);
+
+bool tr_book_valid(const struct tr_book *book);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/api.h"
+
+static void refuse(struct tr_api_request *out, unsigned status, const char *detail)
+{
+    out->kind = TR_API_REFUSED;
+    tr_problem_set(&out->problem, status, detail, NULL);
+}
+
+static void refuse_method(struct tr_api_request *out, const char *allow)
+{
+    out->kind = TR_API_REFUSED;
+    out->allow = allow;
+    tr_problem_set(&out->problem, 405, "this path takes ", allow, NULL);
+}
+
+static bool read_number(struct tr_span text, uint64_t *value)
+{
+    *value = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.text[i] < '0' || text.text[i] > '9' || *value > UINT64_MAX / 10 - 1)
+            return false;
+        *value = *value * 10 + (uint64_t)(text.text[i] - '0');
+    }
+    return text.size > 0;
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* Percent-decoded into `out`; false if it does not fit or is badly written. */
+static bool decode(struct tr_span text, char *out, size_t cap, size_t *size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.text[i] == '+' ? ' ' : text.text[i];
+        if (c == '%') {
+            int high = i + 2 < text.size ? hex_digit(text.text[i + 1]) : -1;
+            int low = i + 2 < text.size ? hex_digit(text.text[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return false;
+            c = (char)(high * 16 + low);
+            i += 2;
+        }
+        if (n == cap)
+            return false;
+        out[n++] = c;
+    }
+    *size = n;
+    return true;
+}
+
+static bool read_hex(struct tr_span text, uint64_t *value)
+{
+    *value = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        int digit = hex_digit(text.text[i]);
+        if (digit < 0 || text.size != 16)
+            return false;
+        *value = *value << 4 | (uint64_t)digit;
+    }
+    return text.size == 16;
+}
+
+static void read_parameter(struct tr_span name, struct tr_span value, struct tr_api_request *out)
+{
+    uint64_t number = 0;
+    if (tr_span_equals(name, TR_SPAN("limit"))) {
+        if (!read_number(value, &number) || number == 0 || number > TR_LIST_LIMIT_MAX)
+            refuse(out, 400, "limit must be a number from 1 to 1000");
+        out->limit = (uint32_t)number;
+    } else if (tr_span_equals(name, TR_SPAN("cursor"))) {
+        out->has_cursor = true;
+        if (!read_hex(value, &out->cursor))
+            refuse(out, 400, "cursor must be one that an earlier page gave");
+    } else if (tr_span_equals(name, TR_SPAN("tag"))) {
+        size_t size = 0;
+        if (!decode(value, out->tag_bytes, sizeof out->tag_bytes, &size))
+            refuse(out, 400, "tag must be at most 64 bytes");
+        out->tag = (struct tr_span){out->tag_bytes, size};
+    } else if (tr_span_equals(name, TR_SPAN("state"))) {
+        out->wants_dead = tr_span_equals(value, TR_SPAN("dead"));
+        if (!out->wants_dead && !tr_span_equals(value, TR_SPAN("pending")))
+            refuse(out, 400, "state must be pending or dead");
+    } else if (tr_span_equals(name, TR_SPAN("scope"))) {
+        out->wants_cluster = tr_span_equals(value, TR_SPAN("cluster"));
+        if (!out->wants_cluster && !tr_span_equals(value, TR_SPAN("node")))
+            refuse(out, 400, "scope must be node or cluster");
+    } else if (tr_span_equals(name, TR_SPAN("sequence"))) {
+        out->has_sequence = true;
+        if (!read_number(value, &out->sequence))
+            refuse(out, 400, "sequence must be a number");
+    } else if (tr_span_equals(name, TR_SPAN("node-for-replicas")) ||
+               tr_span_equals(name, TR_SPAN("cluster-view-id"))) {
+        out->kind = TR_API_RESYNC_LIST;
+    }
+}
+
+/* Parameters are parted by & or, as the original has it, by ; */
+static void read_query(struct tr_span query, struct tr_api_request *out)
+{
+    while (query.size > 0 && out->kind != TR_API_REFUSED) {
+        size_t end = 0;
+        while (end < query.size && query.text[end] != '&' && query.text[end] != ';')
+            end++;
+        const char *equals = memchr(query.text, '=', end);
+        size_t name = equals == NULL ? end : (size_t)(equals - query.text);
+        struct tr_span value = {query.text + name, 0};
+        if (equals != NULL)
+            value = (struct tr_span){equals + 1, end - name - 1};
+        read_parameter((struct tr_span){query.text, name}, value, out);
+        query = tr_span_from(query, end < query.size ? end + 1 : end);
+    }
+}
+
+static void route_timer(enum tr_http_method method, struct tr_span path, struct tr_api_request *out)
+{
+    static const struct tr_span redrive = {"/redrive", 8};
+    bool is_redrive = path.size > redrive.size &&
+                      tr_span_equals(tr_span_from(path, path.size - redrive.size), redrive);
+    struct tr_span text = path;
+    text.size -= is_redrive ? redrive.size : 0;
+    if (!tr_timer_text_parse(text, &out->timer)) {
+        refuse(out, 404, "there is no such timer: that is no id");
+        return;
+    }
+    if (is_redrive) {
+        out->kind = TR_API_REDRIVE;
+        if (method != TR_HTTP_POST)
+            refuse_method(out, "POST");
+        return;
+    }
+    switch (method) {
+    case TR_HTTP_GET:
+    case TR_HTTP_HEAD:
+        out->kind = TR_API_READ;
+        return;
+    case TR_HTTP_PUT:
+        out->kind = TR_API_REPLACE;
+        return;
+    case TR_HTTP_DELETE:
+        out->kind = TR_API_CANCEL;
+        return;
+    case TR_HTTP_POST:
+    case TR_HTTP_OTHER:
+        refuse_method(out, "GET, HEAD, PUT, DELETE");
+    }
+}
+
+static void route_timers(enum tr_http_method method, struct tr_api_request *out)
+{
+    if (method == TR_HTTP_POST)
+        out->kind = TR_API_CREATE;
+    else if (method == TR_HTTP_GET || method == TR_HTTP_HEAD)
+        out->kind = TR_API_LIST;
+    else
+        refuse_method(out, "GET, HEAD, POST");
+}
+
+void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_api_request *out)
+{
+    static const struct {
+        struct tr_span path;
+        enum tr_api_kind kind;
+    } plain[] = {
+        {{"/ping", 5}, TR_API_PING},       {{"/livez", 6}, TR_API_LIVE},
+        {{"/readyz", 7}, TR_API_READY},    {{"/healthz", 8}, TR_API_READY},
+        {{"/metrics", 8}, TR_API_METRICS},
+    };
+    const char *mark = memchr(target.text, '?', target.size);
+    struct tr_span path = {target.text, mark == NULL ? target.size : (size_t)(mark - target.text)};
+    struct tr_span query = tr_span_from(target, mark == NULL ? target.size : path.size + 1);
+    out->has_cursor = false;
+    out->wants_dead = false;
+    out->wants_cluster = false;
+    out->has_sequence = false;
+    out->limit = TR_LIST_LIMIT;
+    out->allow = NULL;
+    out->tag = (struct tr_span){0};
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        if (!tr_span_equals(path, plain[i].path))
+            continue;
+        out->kind = plain[i].kind;
+        if (method != TR_HTTP_GET && method != TR_HTTP_HEAD && out->kind != TR_API_PING)
+            refuse_method(out, "GET, HEAD");
+        return;
+    }
+    if (tr_span_equals(path, TR_SPAN("/timers")) || tr_span_equals(path, TR_SPAN("/timers/"))) {
+        route_timers(method, out);
+        if (out->kind == TR_API_LIST)
+            read_query(query, out);
+    } else if (tr_span_equals(path, TR_SPAN("/timers/references"))) {
+        out->kind = TR_API_REFERENCES;
+        if (method != TR_HTTP_DELETE)
+            refuse_method(out, "DELETE");
+    } else if (tr_span_starts(path, TR_SPAN("/timers/"))) {
+        route_timer(method, tr_span_from(path, 8), out);
+        if (out->kind == TR_API_REDRIVE)
+            read_query(query, out);
+    } else {
+        refuse(out, 404, "there is nothing at this path");
+    }
+}

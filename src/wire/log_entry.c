@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entries of the log: a type, a size, and a body of little-endian numbers, varints and spans. */
+#include "base/assert.h"
+#include "wire/log.h"
+
+#define KEY_ORDER_MAX (8 + 8 + 2 + 4 * TR_VARINT_MAX)
+#define SHORT_MAX     (KEY_ORDER_MAX + 1 + 6 + TR_VARINT_MAX)
+
+static void put_key_order(struct tr_writer *out, const struct tr_record *record)
+{
+    tr_put_number(out, record->id, 8);
+    tr_put_varint(out, record->part);
+    tr_put_number(out, record->version, 8);
+    tr_put_number(out, record->version_node, 2);
+    tr_put_varint(out, record->sequence);
+    tr_put_varint(out, record->attempt);
+    tr_put_varint(out, record->moves);
+}
+
+static void get_key_order(struct tr_reader *in, struct tr_record *record)
+{
+    record->id = tr_get_number(in, 8);
+    record->part = tr_get_varint(in);
+    record->version = tr_get_number(in, 8);
+    record->version_node = (uint16_t)tr_get_number(in, 2);
+    record->sequence = tr_get_varint(in);
+    uint64_t attempt = tr_get_varint(in);
+    uint64_t moves = tr_get_varint(in);
+    in->is_short |= attempt > UINT32_MAX || moves > UINT32_MAX;
+    record->attempt = (uint32_t)attempt;
+    record->moves = (uint32_t)moves;
+}
+
+static size_t put_body(struct tr_writer *writer, enum tr_log_type type, const uint8_t *body,
+                       size_t size)
+{
+    size_t before = writer->size;
+    tr_put_number(writer, (uint64_t)type, 1);
+    tr_put_varint(writer, size);
+    tr_put_bytes(writer, body, size);
+    if (writer->is_full)
+        writer->size = before;
+    return writer->size - before;
+}
+
+size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type,
+                        const struct tr_record *record)
+{
+    uint8_t body[SHORT_MAX];
+    struct tr_writer out = tr_writer_on(body, sizeof body);
+    put_key_order(&out, record);
+    if (type == TR_LOG_SHORT) {
+        tr_put_number(&out, record->flags, 1);
+        tr_put_number(&out, record->due_ms, 6);
+        tr_put_varint(&out, record->lag_ms);
+    }
+    TR_ASSERT(!out.is_full);
+    return put_body(writer, type, body, out.size);
+}
+
+size_t tr_log_record_bound(const struct tr_record *record)
+{
+    size_t size = TR_LOG_ENTRY_HEAD_MAX + KEY_ORDER_MAX + 6 + 8 * TR_VARINT_MAX + 5 +
+                  2u * record->list_count + record->uri.size + record->content_type.size +
+                  record->opaque.size;
+    for (unsigned i = 0; i < record->tag_count; i++)
+        size += record->tags[i].name.size + 2 * TR_VARINT_MAX;
+    return size;
+}
+
+static void put_record_body(struct tr_writer *out, const struct tr_record *record)
+{
+    put_key_order(out, record);
+    tr_put_number(out, record->flags, 1);
+    tr_put_number(out, record->due_ms, 6);
+    tr_put_varint(out, record->lag_ms);
+    tr_put_varint(out, record->interval_ms);
+    tr_put_varint(out, record->repeat_ms);
+    tr_put_varint(out, record->factor);
+    tr_put_number(out, record->had, 1);
+    tr_put_number(out, record->list_count, 1);
+    for (unsigned i = 0; i < record->list_count; i++)
+        tr_put_number(out, record->list[i], 2);
+    tr_put_number(out, 0, 1); /* the lists it comes from: none yet */
+    tr_put_number(out, record->tag_count, 1);
+    for (unsigned i = 0; i < record->tag_count; i++) {
+        tr_put_span(out, record->tags[i].name);
+        tr_put_varint(out, record->tags[i].count);
+    }
+    tr_put_span(out, record->uri);
+    tr_put_span(out, record->content_type);
+    tr_put_span(out, record->opaque);
+}
+
+/* The body is written in place, after room for its size, and pushed back if the size took less. */
+size_t tr_log_put_record(struct tr_writer *writer, const struct tr_record *record)
+{
+    size_t before = writer->size;
+    size_t width = tr_varint_size(tr_log_record_bound(record));
+    tr_put_number(writer, TR_LOG_RECORD, 1);
+    if (writer->is_full || writer->cap - writer->size < width) {
+        writer->is_full = true;
+        writer->size = before;
+        return 0;
+    }
+    uint8_t *start = writer->bytes + writer->size;
+    struct tr_writer body = tr_writer_on(start + width, writer->cap - writer->size - width);
+    put_record_body(&body, record);
+    if (body.is_full) {
+        writer->is_full = true;
+        writer->size = before;
+        return 0;
+    }
+    size_t real = tr_varint_size(body.size);
+    tr_put_varint(writer, body.size);
+    if (real != width)
+        memmove(start + real, start + width, body.size);
+    writer->size += body.size;
+    return writer->size - before;
+}
+
+size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
+{
+    uint8_t body[8];
+    switch (entry->type) {
+    case TR_LOG_RECORD:
+        return tr_log_put_record(writer, &entry->record);
+    case TR_LOG_SHORT:
+    case TR_LOG_TOMBSTONE:
+    case TR_LOG_DROP:
+        return tr_log_put_short(writer, entry->type, &entry->record);
+    case TR_LOG_CEILING:
+    case TR_LOG_INCARNATION:
+    case TR_LOG_OFFSET:
+        tr_store(body, entry->number, 8);
+        return put_body(writer, entry->type, body, 8);
+    case TR_LOG_CLEAN_STOP:
+        return put_body(writer, entry->type, body, 0);
+    case TR_LOG_PADDING:
+    case TR_LOG_MARKS:
+        break;
+    }
+    TR_ASSERT(!"an entry of this type is not written");
+    return 0;
+}
+
+static void get_record(struct tr_reader *in, struct tr_record *record)
+{
+    record->flags = (uint8_t)tr_get_number(in, 1);
+    record->due_ms = tr_get_number(in, 6);
+    record->lag_ms = tr_get_varint(in);
+    record->interval_ms = tr_get_varint(in);
+    record->repeat_ms = tr_get_varint(in);
+    uint64_t factor = tr_get_varint(in);
+    record->had = (uint8_t)tr_get_number(in, 1);
+    record->list_count = (uint8_t)tr_get_number(in, 1);
+    in->is_short |= record->list_count > TR_LIST_MAX || factor > TR_FACTOR_MAX;
+    record->factor = (uint32_t)factor;
+    for (unsigned i = 0; i < record->list_count && !in->is_short; i++)
+        record->list[i] = (uint16_t)tr_get_number(in, 2);
+    uint64_t from = tr_get_number(in, 1);
+    for (uint64_t i = 0; i < from; i++)
+        tr_get_number(in, 2);
+    record->tag_count = (uint8_t)tr_get_number(in, 1);
+    in->is_short |= record->tag_count > TR_TAGS_MAX;
+    for (unsigned i = 0; i < record->tag_count && !in->is_short; i++) {
+        record->tags[i].name = tr_get_span(in);
+        record->tags[i].count = tr_get_varint(in);
+        in->is_short |= record->tags[i].name.size > TR_TAG_SIZE;
+    }
+    record->uri = tr_get_span(in);
+    record->content_type = tr_get_span(in);
+    record->opaque = tr_get_span(in);
+    in->is_short |= record->uri.size > TR_URI_MAX || record->content_type.size > TR_TYPE_MAX;
+    if (in->is_short) {
+        record->list_count = 0;
+        record->tag_count = 0;
+    }
+}
+
+/* Bits that a later writer might set are refused rather than carried along unread. */
+static bool is_flagged_well(const struct tr_record *record)
+{
+    return (record->flags & ~(TR_RECORD_KEYED | TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) == 0;
+}
+
+enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry *entry)
+{
+    while (reader->at < reader->end && *reader->at == TR_LOG_PADDING)
+        reader->at++;
+    if (reader->at == reader->end)
+        return TR_LOG_GET_END;
+    uint64_t type = tr_get_number(reader, 1);
+    struct tr_span body = tr_get_span(reader);
+    if (reader->is_short || type > TR_LOG_CLEAN_STOP)
+        return TR_LOG_GET_BAD;
+    struct tr_reader in = tr_reader_on(body.text, body.size);
+    struct tr_record *record = &entry->record;
+    entry->type = (enum tr_log_type)type;
+    switch (entry->type) {
+    case TR_LOG_RECORD:
+        get_key_order(&in, record);
+        get_record(&in, record);
+        break;
+    case TR_LOG_SHORT:
+        get_key_order(&in, record);
+        record->flags = (uint8_t)tr_get_number(&in, 1);
+        record->due_ms = tr_get_number(&in, 6);
+        record->lag_ms = tr_get_varint(&in);
+        break;
+    case TR_LOG_TOMBSTONE:
+    case TR_LOG_DROP:
+        get_key_order(&in, record);
+        record->flags = 0;
+        break;
+    case TR_LOG_CEILING:
+    case TR_LOG_INCARNATION:
+    case TR_LOG_OFFSET:
+        entry->number = tr_get_number(&in, 8);
+        return in.is_short || in.at != in.end ? TR_LOG_GET_BAD : TR_LOG_GET_ONE;
+    case TR_LOG_MARKS:
+    case TR_LOG_CLEAN_STOP:
+    case TR_LOG_PADDING:
+        return TR_LOG_GET_ONE;
+    }
+    bool is_good = !in.is_short && in.at == in.end && is_flagged_well(record);
+    return is_good ? TR_LOG_GET_ONE : TR_LOG_GET_BAD;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/text.h"
+
+#include <stdarg.h>
+
+void tr_put_text(struct tr_writer *writer, const char *text)
+{
+    tr_put_bytes(writer, text, strlen(text));
+}
+
+void tr_put_decimal(struct tr_writer *writer, uint64_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    tr_put_bytes(writer, digits + at, sizeof digits - at);
+}
+
+void tr_put_hex(struct tr_writer *writer, uint64_t value, unsigned digits)
+{
+    char text[16];
+    for (unsigned i = 0; i < digits && i < 16; i++)
+        text[digits - 1 - i] = "0123456789abcdef"[value >> 4 * i & 15];
+    tr_put_bytes(writer, text, digits);
+}
+
+void tr_put_seconds(struct tr_writer *writer, uint64_t ms)
+{
+    tr_put_decimal(writer, ms / 1000);
+    if (ms % 1000 == 0)
+        return;
+    char fraction[4] = {'.', (char)('0' + ms % 1000 / 100), (char)('0' + ms % 100 / 10),
+                        (char)('0' + ms % 10)};
+    size_t size = 4;
+    while (fraction[size - 1] == '0')
+        size--;
+    tr_put_bytes(writer, fraction, size);
+}
+
+/* Bytes of the UTF-8 character at `at`; 0 if it is none. */
+static size_t character_size(const unsigned char *at, size_t left)
+{
+    size_t size = at[0] < 0x80 ? 1 : at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
+    if ((at[0] >= 0x80 && at[0] < 0xc2) || at[0] > 0xf4 || left < size)
+        return 0;
+    for (size_t i = 1; i < size; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    bool is_out = size > 1 && ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
+                               (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f));
+    return is_out ? 0 : size;
+}
+
+static void put_escaped(struct tr_writer *writer, unsigned char c)
+{
+    static const char from[] = "\"\\\b\f\n\r\t";
+    static const char into[] = "\"\\bfnrt";
+    for (unsigned i = 0; i < sizeof from - 1; i++) {
+        if (c == (unsigned char)from[i]) {
+            tr_put_bytes(writer, "\\", 1);
+            tr_put_bytes(writer, into + i, 1);
+            return;
+        }
+    }
+    tr_put_text(writer, "\\u");
+    tr_put_hex(writer, c, 4);
+}
+
+void tr_put_json_string(struct tr_writer *writer, struct tr_span text)
+{
+    const unsigned char *at = (const unsigned char *)text.text;
+    size_t left = text.size;
+    tr_put_bytes(writer, "\"", 1);
+    while (left > 0) {
+        size_t plain = 0;
+        while (plain < left && at[plain] >= 0x20 && at[plain] < 0x7f && at[plain] != '"' &&
+               at[plain] != '\\')
+            plain++;
+        tr_put_bytes(writer, at, plain);
+        at += plain;
+        left -= plain;
+        if (left == 0)
+            break;
+        size_t size = character_size(at, left);
+        if (size > 1)
+            tr_put_bytes(writer, at, size);
+        else if (size == 1)
+            put_escaped(writer, *at);
+        else
+            tr_put_text(writer, "\xef\xbf\xbd");
+        at += size > 0 ? size : 1;
+        left -= size > 0 ? size : 1;
+    }
+    tr_put_bytes(writer, "\"", 1);
+}
+
+static void put_padded(struct tr_writer *writer, uint64_t value, unsigned digits)
+{
+    char text[20];
+    for (unsigned i = digits; i > 0; i--) {
+        text[i - 1] = (char)('0' + value % 10);
+        value /= 10;
+    }
+    tr_put_bytes(writer, text, digits);
+}
+
+/* Days since 1970 to a date, by counting from a first of March: leap days then come last. */
+void tr_put_rfc3339(struct tr_writer *writer, tr_wall_ms at_ms)
+{
+    uint64_t days = at_ms / 86400000 + 719468;
+    uint64_t era = days / 146097;
+    uint64_t day = days % 146097;
+    uint64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
+    uint64_t in_year = day - (365 * year + year / 4 - year / 100);
+    uint64_t month = (5 * in_year + 2) / 153;
+    put_padded(writer, era * 400 + year + (month >= 10), 4);
+    tr_put_bytes(writer, "-", 1);
+    put_padded(writer, month < 10 ? month + 3 : month - 9, 2);
+    tr_put_bytes(writer, "-", 1);
+    put_padded(writer, in_year - (153 * month + 2) / 5 + 1, 2);
+    tr_put_bytes(writer, "T", 1);
+    put_padded(writer, at_ms / 3600000 % 24, 2);
+    tr_put_bytes(writer, ":", 1);
+    put_padded(writer, at_ms / 60000 % 60, 2);
+    tr_put_bytes(writer, ":", 1);
+    put_padded(writer, at_ms / 1000 % 60, 2);
+    tr_put_bytes(writer, ".", 1);
+    put_padded(writer, at_ms % 1000, 3);
+    tr_put_bytes(writer, "Z", 1);
+}
+
+void tr_problem_set(struct tr_problem *problem, unsigned status, const char *first, ...)
+{
+    size_t used = 0;
+    va_list rest;
+    va_start(rest, first);
+    for (const char *piece = first; piece != NULL; piece = va_arg(rest, const char *)) {
+        size_t size = strlen(piece);
+        size_t room = TR_PROBLEM_MAX - 1 - used;
+        size = size < room ? size : room;
+        memcpy(problem->detail + used, piece, size);
+        used += size;
+    }
+    va_end(rest);
+    problem->detail[used] = '\0';
+    problem->status = status;
+    problem->retry_after_s = 0;
+}
+
+void tr_put_problem(struct tr_writer *writer, const struct tr_problem *problem)
+{
+    tr_put_text(writer, "{\"type\":\"about:blank\",\"title\":");
+    const char *title = tr_status_phrase(problem->status);
+    tr_put_json_string(writer, (struct tr_span){title, strlen(title)});
+    tr_put_text(writer, ",\"status\":");
+    tr_put_decimal(writer, problem->status);
+    tr_put_text(writer, ",\"detail\":");
+    tr_put_json_string(writer, (struct tr_span){problem->detail, strlen(problem->detail)});
+    tr_put_text(writer, "}\n");
+}
+
+const char *tr_status_phrase(unsigned status)
+{
+    static const struct {
+        unsigned status;
+        const char *phrase;
+    } phrases[] = {
+        {100, "Continue"},
+        {200, "OK"},
+        {202, "Accepted"},
+        {206, "Partial Content"},
+        {400, "Bad Request"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {413, "Content Too Large"},
+        {414, "URI Too Long"},
+        {417, "Expectation Failed"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {503, "Service Unavailable"},
+        {507, "Insufficient Storage"},
+    };
+    for (size_t i = 0; i < sizeof phrases / sizeof phrases[0]; i++) {
+        if (phrases[i].status == status)
+            return phrases[i].phrase;
+    }
+    return "Unknown";
+}

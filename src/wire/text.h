@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text into a writer: numbers, quoted strings, times, and problems as RFC 9457 has them. */
+#ifndef TR_WIRE_TEXT_H
+#define TR_WIRE_TEXT_H
+
+#include "base/bytes.h"
+#include "base/record.h"
+
+#define TR_PROBLEM_MAX 256 /* bytes of a detail; more is cut */
+
+void tr_put_text(struct tr_writer *writer, const char *text);
+void tr_put_decimal(struct tr_writer *writer, uint64_t value);
+void tr_put_hex(struct tr_writer *writer, uint64_t value, unsigned digits);
+
+/* Seconds from milliseconds: `30`, `0.25`. */
+void tr_put_seconds(struct tr_writer *writer, uint64_t ms);
+
+/* In quotes, escaped; bytes that are not UTF-8 become U+FFFD. */
+void tr_put_json_string(struct tr_writer *writer, struct tr_span text);
+
+/* `2026-11-15T04:20:44.000Z`. */
+void tr_put_rfc3339(struct tr_writer *writer, tr_wall_ms at_ms);
+
+/* Why a request was refused. */
+struct tr_problem {
+    unsigned status; /* of HTTP */
+    unsigned retry_after_s;
+    char detail[TR_PROBLEM_MAX]; /* ends with a NUL */
+};
+
+/* The pieces in a row; NULL ends them. */
+void tr_problem_set(struct tr_problem *problem, unsigned status, const char *first, ...)
+    __attribute__((sentinel));
+
+/* application/problem+json. */
+void tr_put_problem(struct tr_writer *writer, const struct tr_problem *problem);
+
+/* What HTTP calls a status. */
+const char *tr_status_phrase(unsigned status);
+
+#endif

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One function an object of the body. Each member's name is kept until its object ends, so that one
+ * given twice is found, also among those that mean nothing here.
+ */
+#include "wire/timer_body.h"
+
+#include "wire/json.h"
+#include "wire/uri.h"
+
+#define MEMBERS_MAX 64 /* of one object */
+
+struct body_reader {
+    struct tr_json json;
+    struct tr_timer_body *out;
+    struct tr_problem *problem;
+    bool has_interval;
+    bool is_interval_exact;
+    bool has_repeat;
+    bool is_repeat_exact;
+    uint64_t interval_floor;
+    uint64_t repeat_floor;
+};
+
+struct members {
+    const char *object; /* its name, for messages */
+    unsigned count;
+    struct tr_span names[MEMBERS_MAX];
+};
+
+static bool refuse(struct body_reader *reader, const char *path, const char *what)
+{
+    tr_problem_set(reader->problem, 400, path, what, NULL);
+    return false;
+}
+
+static bool refuse_json(struct body_reader *reader)
+{
+    char offset[21];
+    struct tr_writer writer = tr_writer_on(offset, sizeof offset - 1);
+    tr_put_decimal(&writer, tr_json_offset(&reader->json));
+    offset[writer.size] = '\0';
+    tr_problem_set(reader->problem, 400, "the body is not JSON: ", reader->json.fault, " at byte ",
+                   offset, NULL);
+    return false;
+}
+
+/* The next member of an object. False: at its end (`*is_done`), or at a fault. */
+static bool next_member(struct body_reader *reader, struct members *members, bool *is_done)
+{
+    enum tr_json_token token = tr_json_next(&reader->json);
+    *is_done = token == TR_JSON_OBJECT_END;
+    if (*is_done)
+        return false;
+    if (token != TR_JSON_KEY)
+        return refuse_json(reader);
+    struct tr_span name = reader->json.text;
+    for (unsigned i = 0; i < members->count; i++) {
+        if (tr_span_equals(members->names[i], name))
+            return refuse(reader, members->object, " has a member twice");
+    }
+    if (members->count == MEMBERS_MAX)
+        return refuse(reader, members->object, " has more than 64 members");
+    members->names[members->count++] = name;
+    return true;
+}
+
+static bool expect_object(struct body_reader *reader, const char *path)
+{
+    enum tr_json_token token = tr_json_next(&reader->json);
+    if (token == TR_JSON_BAD)
+        return refuse_json(reader);
+    return token == TR_JSON_OBJECT || refuse(reader, path, " must be an object");
+}
+
+static bool expect_string(struct body_reader *reader, const char *path, struct tr_span *out)
+{
+    enum tr_json_token token = tr_json_next(&reader->json);
+    if (token == TR_JSON_BAD)
+        return refuse_json(reader);
+    if (token != TR_JSON_STRING)
+        return refuse(reader, path, " must be a string");
+    *out = reader->json.text;
+    return true;
+}
+
+static bool skip_member(struct body_reader *reader)
+{
+    return tr_json_skip(&reader->json, tr_json_next(&reader->json)) || refuse_json(reader);
+}
+
+static bool read_duration(struct body_reader *reader, const char *path, uint64_t *floor,
+                          bool *is_exact)
+{
+    enum tr_json_token token = tr_json_next(&reader->json);
+    if (token == TR_JSON_BAD)
+        return refuse_json(reader);
+    if (token != TR_JSON_NUMBER || !tr_json_thousandths(reader->json.text, floor, is_exact))
+        return refuse(reader, path, " must be a number >= 0");
+    return *floor < TR_INTERVAL_MAX || refuse(reader, path, " must be less than 1115 years");
+}
+
+static bool read_timing(struct body_reader *reader)
+{
+    struct members members = {.object = "timing"};
+    bool is_done = false;
+    if (!expect_object(reader, "timing"))
+        return false;
+    while (next_member(reader, &members, &is_done)) {
+        bool is_read;
+        if (tr_span_equals(reader->json.text, TR_SPAN("interval"))) {
+            is_read = read_duration(reader, "timing.interval", &reader->interval_floor,
+                                    &reader->is_interval_exact);
+            reader->has_interval = true;
+        } else if (tr_span_equals(reader->json.text, TR_SPAN("repeat-for"))) {
+            is_read = read_duration(reader, "timing.repeat-for", &reader->repeat_floor,
+                                    &reader->is_repeat_exact);
+            reader->has_repeat = true;
+        } else {
+            is_read = skip_member(reader);
+        }
+        if (!is_read)
+            return false;
+    }
+    return is_done;
+}
+
+/* What may stand in a header of HTTP: nothing that could end it. */
+static bool is_header_value(struct tr_span text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char c = (unsigned char)text.text[i];
+        if ((c < 0x20 && c != '\t') || c >= 0x7f)
+            return false;
+    }
+    return text.size > 0 && text.size <= TR_TYPE_MAX && text.text[0] != ' ';
+}
+
+static bool read_http(struct body_reader *reader)
+{
+    struct tr_timer_body *out = reader->out;
+    struct members members = {.object = "callback.http"};
+    bool is_done = false;
+    if (!expect_object(reader, "callback.http"))
+        return false;
+    while (next_member(reader, &members, &is_done)) {
+        bool is_read;
+        if (tr_span_equals(reader->json.text, TR_SPAN("uri")))
+            is_read = expect_string(reader, "callback.http.uri", &out->uri);
+        else if (tr_span_equals(reader->json.text, TR_SPAN("opaque")))
+            is_read = expect_string(reader, "callback.http.opaque", &out->opaque);
+        else if (tr_span_equals(reader->json.text, TR_SPAN("content-type")))
+            is_read = expect_string(reader, "callback.http.content-type", &out->content_type) &&
+                      (is_header_value(out->content_type) ||
+                       refuse(reader, "callback.http.content-type",
+                              " must be printable ASCII of 1 to 255 bytes"));
+        else
+            is_read = skip_member(reader);
+        if (!is_read)
+            return false;
+    }
+    return is_done;
+}
+
+static bool read_callback(struct body_reader *reader)
+{
+    struct members members = {.object = "callback"};
+    bool is_done = false;
+    bool has_http = false;
+    if (!expect_object(reader, "callback"))
+        return false;
+    while (next_member(reader, &members, &is_done)) {
+        if (!tr_span_equals(reader->json.text, TR_SPAN("http")))
+            return refuse(reader, "callback", " may only have the member http");
+        has_http = true;
+        if (!read_http(reader))
+            return false;
+    }
+    return is_done && (has_http || refuse(reader, "callback.http", " is missing"));
+}
+
+static bool read_reliability(struct body_reader *reader)
+{
+    struct members members = {.object = "reliability"};
+    bool is_done = false;
+    if (!expect_object(reader, "reliability"))
+        return false;
+    while (next_member(reader, &members, &is_done)) {
+        if (tr_span_equals(reader->json.text, TR_SPAN("replicas"))) {
+            tr_problem_set(reader->problem, 403,
+                           "reliability.replicas is for nodes, not for clients", NULL);
+            return false;
+        }
+        if (!tr_span_equals(reader->json.text, TR_SPAN("replication-factor"))) {
+            if (!skip_member(reader))
+                return false;
+            continue;
+        }
+        enum tr_json_token token = tr_json_next(&reader->json);
+        uint64_t factor = 0;
+        if (token == TR_JSON_BAD)
+            return refuse_json(reader);
+        if (token != TR_JSON_NUMBER || !tr_json_whole(reader->json.text, TR_FACTOR_MAX, &factor) ||
+            factor == 0)
+            return refuse(reader, "reliability.replication-factor",
+                          " must be a whole number from 1 to 255");
+        reader->out->factor = (uint32_t)factor;
+    }
+    return is_done;
+}
+
+/* Equal types are summed. */
+static bool add_tag(struct body_reader *reader, struct tr_span name, uint64_t count)
+{
+    struct tr_timer_body *out = reader->out;
+    for (unsigned i = 0; i < out->tag_count; i++) {
+        if (tr_span_equals(out->tags[i].name, name)) {
+            out->tags[i].count += count;
+            return true;
+        }
+    }
+    if (out->tag_count == TR_TAGS_MAX)
+        return refuse(reader, "statistics.tag-info", " has more than 15 types");
+    out->tags[out->tag_count++] = (struct tr_tag){name, count};
+    return true;
+}
+
+static bool read_tag(struct body_reader *reader)
+{
+    struct members members = {.object = "statistics.tag-info"};
+    bool is_done = false;
+    uint64_t count = 1;
+    struct tr_span name = {0};
+    while (next_member(reader, &members, &is_done)) {
+        if (tr_span_equals(reader->json.text, TR_SPAN("type"))) {
+            if (!expect_string(reader, "statistics.tag-info.type", &name))
+                return false;
+        } else if (tr_span_equals(reader->json.text, TR_SPAN("count"))) {
+            enum tr_json_token token = tr_json_next(&reader->json);
+            if (token == TR_JSON_BAD)
+                return refuse_json(reader);
+            if (token != TR_JSON_NUMBER || !tr_json_whole(reader->json.text, UINT32_MAX, &count))
+                return refuse(reader, "statistics.tag-info.count",
+                              " must be a whole number from 0 to 4294967295");
+        } else if (!skip_member(reader)) {
+            return false;
+        }
+    }
+    if (!is_done)
+        return false;
+    if (name.text == NULL || name.size == 0 || name.size > TR_TAG_SIZE)
+        return refuse(reader, "statistics.tag-info.type", " must be a string of 1 to 64 bytes");
+    return add_tag(reader, name, count);
+}
+
+static bool read_tags(struct body_reader *reader)
+{
+    enum tr_json_token token = tr_json_next(&reader->json);
+    if (token == TR_JSON_BAD)
+        return refuse_json(reader);
+    if (token != TR_JSON_ARRAY)
+        return refuse(reader, "statistics.tag-info", " must be an array");
+    while ((token = tr_json_next(&reader->json)) == TR_JSON_OBJECT) {
+        if (!read_tag(reader))
+            return false;
+    }
+    if (token == TR_JSON_BAD)
+        return refuse_json(reader);
+    return token == TR_JSON_ARRAY_END ||
+           refuse(reader, "statistics.tag-info", " must hold objects");
+}
+
+static bool read_statistics(struct body_reader *reader)
+{
+    struct members members = {.object = "statistics"};
+    bool is_done = false;
+    if (!expect_object(reader, "statistics"))
+        return false;
+    while (next_member(reader, &members, &is_done)) {
+        bool is_tags = tr_span_equals(reader->json.text, TR_SPAN("tag-info"));
+        if (is_tags ? !read_tags(reader) : !skip_member(reader))
+            return false;
+    }
+    return is_done;
+}
+
+static bool read_root(struct body_reader *reader)
+{
+    static const struct {
+        struct tr_span name;
+        bool (*read)(struct body_reader *reader);
+    } objects[] = {
+        {{"timing", 6}, read_timing},
+        {{"callback", 8}, read_callback},
+        {{"reliability", 11}, read_reliability},
+        {{"statistics", 10}, read_statistics},
+    };
+    struct members members = {.object = "the body"};
+    bool is_done = false;
+    unsigned seen = 0;
+    if (!expect_object(reader, "the body"))
+        return false;
+    while (next_member(reader, &members, &is_done)) {
+        unsigned i = 0;
+        while (i < 4 && !tr_span_equals(reader->json.text, objects[i].name))
+            i++;
+        seen |= 1u << i;
+        if (i < 4 ? !objects[i].read(reader) : !skip_member(reader))
+            return false;
+    }
+    if (!is_done)
+        return false;
+    if (tr_json_next(&reader->json) != TR_JSON_END)
+        return refuse_json(reader);
+    if ((seen & 1) == 0)
+        return refuse(reader, "timing", " is missing");
+    return (seen & 2) != 0 || refuse(reader, "callback", " is missing");
+}
+
+static bool check_timing(struct body_reader *reader)
+{
+    struct tr_timer_body *out = reader->out;
+    if (!reader->has_interval)
+        return refuse(reader, "timing.interval", " is missing");
+    /* Up, so that it is never early; the end of the repeats down, so that none is after it. */
+    out->interval_ms = reader->interval_floor + !reader->is_interval_exact;
+    if (!reader->has_repeat)
+        return true;
+    out->repeat_ms = reader->repeat_floor;
+    if (out->interval_ms == 0) {
+        if (out->repeat_ms > 0 || !reader->is_repeat_exact)
+            return refuse(reader, "timing.repeat-for", " must be 0 when timing.interval is 0");
+        return true;
+    }
+    if (out->repeat_ms < out->interval_ms) {
+        bool is_same = reader->repeat_floor == reader->interval_floor && !reader->is_repeat_exact;
+        if (!is_same)
+            return refuse(reader, "timing.repeat-for", " must not be less than timing.interval");
+        out->repeat_ms = 0;
+    }
+    if (out->repeat_ms == out->interval_ms)
+        out->repeat_ms = 0;
+    return true;
+}
+
+static bool check_callback(struct body_reader *reader, size_t opaque_max)
+{
+    struct tr_timer_body *out = reader->out;
+    struct tr_uri uri;
+    if (out->uri.text == NULL)
+        return refuse(reader, "callback.http.uri", " is missing");
+    if (out->opaque.text == NULL)
+        return refuse(reader, "callback.http.opaque", " is missing");
+    const char *fault = tr_uri_parse(out->uri, &uri);
+    if (fault != NULL)
+        return refuse(reader, "callback.http.uri ", fault);
+    if (out->opaque.size > opaque_max) {
+        tr_problem_set(reader->problem, 413, "callback.http.opaque is over the limit", NULL);
+        return false;
+    }
+    return true;
+}
+
+bool tr_timer_body_parse(char *body, size_t size, size_t opaque_max, struct tr_timer_body *out,
+                         struct tr_problem *problem)
+{
+    struct body_reader reader = {.out = out, .problem = problem};
+    out->repeat_ms = 0;
+    out->factor = 0;
+    out->tag_count = 0;
+    out->uri = (struct tr_span){0};
+    out->opaque = (struct tr_span){0};
+    out->content_type = (struct tr_span){0};
+    tr_json_init(&reader.json, body, size);
+    return read_root(&reader) && check_timing(&reader) && check_callback(&reader, opaque_max);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The body of POST and PUT /timers, read straight into a struct. */
+#ifndef TR_WIRE_TIMER_BODY_H
+#define TR_WIRE_TIMER_BODY_H
+
+#include "base/record.h"
+#include "wire/text.h"
+
+#define TR_INTERVAL_MAX ((uint64_t)1 << 45) /* milliseconds; 1,115 years */
+
+/* Spans point into the body. */
+struct tr_timer_body {
+    uint64_t interval_ms;
+    uint64_t repeat_ms; /* 0: not given, or as long as the interval */
+    uint32_t factor;    /* 0: not given */
+    uint8_t tag_count;
+    struct tr_span uri;
+    struct tr_span opaque;
+    struct tr_span content_type; /* empty: not given */
+    struct tr_tag tags[TR_TAGS_MAX];
+};
+
+/* Reads and checks a body, which is changed as it is read. False: `problem` says what is wrong. */
+bool tr_timer_body_parse(char *body, size_t size, size_t opaque_max, struct tr_timer_body *out,
+                         struct tr_problem *problem);
+
+#endif
