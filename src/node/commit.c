@@ -109,16 +109,18 @@ void tr_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_rec
     put_short(node, type, record);
 }
 
-/* Small, and worth a tick's delay when the batch has no room: the next one of its kind, or the
- * header of the next segment, carries the number too. */
-void tr_log_number(struct tr_node *node, enum tr_log_type type, uint64_t number)
+/* False: the batch has no room for it. */
+bool tr_log_number(struct tr_node *node, enum tr_log_type type, uint64_t number)
 {
     struct tr_log_entry entry = {.type = type, .number = number};
-    if (!tr_log_has_room(node, 16, false) || !node->config.has_log)
-        return;
+    if (!node->config.has_log)
+        return true;
+    if (!tr_log_has_room(node, 16, false))
+        return false;
     tr_log_put(&node->log.batch, &entry);
     TR_ASSERT(!node->log.batch.is_full);
     node->stats.log_entries++;
+    return true;
 }
 
 void tr_wait(struct tr_node *node, struct tr_waiting waiting)

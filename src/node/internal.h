@@ -179,7 +179,7 @@ bool tr_log_has_room(const struct tr_node *node, size_t size, bool is_client);
 void tr_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *record);
 void tr_log_short(struct tr_node *node, const struct tr_record *record);
 void tr_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_record *record);
-void tr_log_number(struct tr_node *node, enum tr_log_type type, uint64_t number);
+bool tr_log_number(struct tr_node *node, enum tr_log_type type, uint64_t number);
 void tr_log_dropped(struct tr_node *node, const struct tr_record *record); /* it leaves the book */
 uint64_t tr_log_size(const struct tr_record *record); /* about what its full entry takes */
 void tr_wait(struct tr_node *node, struct tr_waiting waiting);

@@ -2,7 +2,7 @@
 /* The step, the clocks and the stamps. */
 #include "node/internal.h"
 
-#define CLOCK_STEP_MS 100   /* wall and steady time may part by this much unnoticed */
+#define CLOCK_STEP_MS 2     /* wall and steady time differ by less through rounding alone */
 #define CEILING_MS    10000 /* stamps are reserved this far ahead */
 #define STALE_MIN     65536 /* entries of the wheel that may be stale before it is swept */
 #define SWEEP_SLICE   2048
@@ -94,9 +94,9 @@ static void set_clock(struct tr_node *node, const struct tr_event *event, struct
         return;
     int64_t offset = (int64_t)(node->wall_ms - node->steady_ms);
     int64_t change = offset - node->log.offset_ms;
-    if (change <= -CLOCK_STEP_MS || change >= CLOCK_STEP_MS) {
+    if ((change <= -CLOCK_STEP_MS || change >= CLOCK_STEP_MS) &&
+        tr_log_number(node, TR_LOG_OFFSET, (uint64_t)offset)) {
         node->log.offset_ms = offset;
-        tr_log_number(node, TR_LOG_OFFSET, (uint64_t)offset);
         tr_note(out, TR_NOTE_CLOCK_STEPPED, 0, (uint64_t)offset);
     }
 }
@@ -259,6 +259,8 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
     case TR_EVENT_DRAIN_ASKED:
         if (node->phase == PHASE_READY)
             node->phase = PHASE_DRAINING;
+        node->is_sweeping = false;
+        node->log.is_reclaiming = false;
         return;
     case TR_EVENT_CONFIGURED:
         configure(node, event->of.config);
@@ -290,15 +292,16 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
 {
     if (node->phase == PHASE_REPLAYING)
         return node->now_ms;
-    if (node->phase != PHASE_READY)
+    if (node->phase != PHASE_READY && node->phase != PHASE_DRAINING)
         return TR_NODE_NEVER;
     if (node->is_sweeping || tr_log_wants_tick(node))
         return node->now_ms;
-    uint64_t at = tr_wheel_wake_at(&node->wheel);
+    bool may_pop = node->phase == PHASE_READY;
+    uint64_t at = may_pop ? tr_wheel_wake_at(&node->wheel) : TR_WHEEL_NEVER;
     if (at <= node->steady_ms && !tr_pops_can_run(node))
         at = TR_WHEEL_NEVER; /* a callback that ends, or a segment, will move it on */
     tr_mono_ms wake = at == TR_WHEEL_NEVER ? TR_NODE_NEVER : at - node->steady_base;
-    if (node->log.is_refused && node->log.retry_at_ms < wake)
+    if (node->log.is_refused && !node->log.is_asked && node->log.retry_at_ms < wake)
         wake = node->log.retry_at_ms;
     return wake;
 }

@@ -6,7 +6,8 @@
  */
 #include "node/internal.h"
 
-#define REPLAY_SLICE 16384 /* entries in a step */
+#define REPLAY_SLICE    16384 /* entries in a step */
+#define RESTART_LATE_MS 2     /* what the clocks may differ by unlogged: rather late than early */
 
 static void refuse_log(struct tr_node *node, struct tr_log_check check, struct tr_effects *out)
 {
@@ -75,6 +76,8 @@ static void set_steady(struct tr_node *node)
         }
         at += batch.size;
     }
+    if (last != NULL)
+        node->log.offset_ms += RESTART_LATE_MS;
     node->steady_base = node->wall_ms - (uint64_t)node->log.offset_ms - node->now_ms;
     node->steady_ms = node->now_ms + node->steady_base;
     tr_wheel_init(&node->wheel, &node->arena, node->steady_ms);

@@ -121,7 +121,7 @@ size_t tr_log_put_record(struct tr_writer *writer, const struct tr_record *recor
 
 size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
 {
-    uint8_t body[8];
+    uint8_t body[8] = {0};
     switch (entry->type) {
     case TR_LOG_RECORD:
         return tr_log_put_record(writer, &entry->record);

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/disk.h"
+
+#include "base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SECTOR 512
+
+void sim_disk_init(struct sim_disk *disk, struct tr_random *random)
+{
+    *disk = (struct sim_disk){.random = random, .limit = SIZE_MAX};
+}
+
+void sim_disk_free(struct sim_disk *disk)
+{
+    for (size_t i = 0; i < disk->count; i++)
+        free(disk->segments[i].bytes);
+    free(disk->segments);
+    free(disk->write_bytes);
+}
+
+static struct sim_segment *find(struct sim_disk *disk, uint64_t number)
+{
+    for (size_t i = 0; i < disk->count; i++) {
+        if (disk->segments[i].number == number)
+            return &disk->segments[i];
+    }
+    return NULL;
+}
+
+void sim_disk_write(struct sim_disk *disk, const struct tr_effect *effect)
+{
+    size_t head = effect->of.log.head_size;
+    TR_ASSERT(!disk->is_writing);
+    disk->is_writing = true;
+    disk->write_segment = effect->of.log.segment;
+    disk->write_offset = effect->of.log.offset - head;
+    disk->write_size = head + effect->of.log.size;
+    disk->write_bytes = malloc(disk->write_size);
+    TR_ASSERT(disk->write_bytes != NULL);
+    if (head > 0)
+        memcpy(disk->write_bytes, effect->of.log.head, head);
+    memcpy(disk->write_bytes + head, effect->of.log.bytes, effect->of.log.size);
+}
+
+static void put(struct sim_disk *disk, size_t from, size_t to)
+{
+    struct sim_segment *segment = find(disk, disk->write_segment);
+    TR_ASSERT(segment != NULL && disk->write_offset + to <= segment->size);
+    memcpy(segment->bytes + disk->write_offset + from, disk->write_bytes + from, to - from);
+}
+
+static void end_write(struct sim_disk *disk)
+{
+    free(disk->write_bytes);
+    disk->write_bytes = NULL;
+    disk->is_writing = false;
+}
+
+void sim_disk_sync(struct sim_disk *disk)
+{
+    TR_ASSERT(disk->is_writing);
+    put(disk, 0, disk->write_size);
+    end_write(disk);
+}
+
+bool sim_disk_allocate(struct sim_disk *disk, uint64_t number, size_t size)
+{
+    TR_ASSERT(find(disk, number) == NULL);
+    if (disk->count >= disk->limit)
+        return false;
+    disk->segments = realloc(disk->segments, (disk->count + 1) * sizeof *disk->segments);
+    TR_ASSERT(disk->segments != NULL);
+    uint8_t *bytes = calloc(1, size);
+    TR_ASSERT(bytes != NULL);
+    disk->segments[disk->count++] = (struct sim_segment){number, bytes, size};
+    return true;
+}
+
+void sim_disk_remove(struct sim_disk *disk, uint64_t number)
+{
+    struct sim_segment *segment = find(disk, number);
+    if (segment == NULL)
+        return;
+    free(segment->bytes);
+    size_t index = (size_t)(segment - disk->segments);
+    memmove(segment, segment + 1, (disk->count - index - 1) * sizeof *segment);
+    disk->count--;
+}
+
+void sim_disk_trim(struct sim_disk *disk, uint64_t number, size_t size)
+{
+    struct sim_segment *segment = find(disk, number);
+    TR_ASSERT(segment != NULL && size <= segment->size);
+    segment->size = size;
+}
+
+void sim_disk_crash(struct sim_disk *disk)
+{
+    if (!disk->is_writing)
+        return;
+    size_t prefix = tr_random_below(disk->random, disk->write_size + 1);
+    switch (tr_random_below(disk->random, 4)) {
+    case 0: /* nothing of it */
+        break;
+    case 1: /* all of it, unacknowledged */
+        put(disk, 0, disk->write_size);
+        break;
+    case 2: /* its beginning */
+        put(disk, 0, prefix);
+        break;
+    default: /* any of its sectors */
+        for (size_t at = 0; at < disk->write_size; at += SECTOR) {
+            size_t end = at + SECTOR < disk->write_size ? at + SECTOR : disk->write_size;
+            if (tr_random_below(disk->random, 2) == 0)
+                put(disk, at, end);
+        }
+    }
+    end_write(disk);
+}
+
+bool sim_disk_damage(struct sim_disk *disk)
+{
+    if (disk->count < 2)
+        return false;
+    struct sim_segment *segment = &disk->segments[0];
+    struct tr_log_header header;
+    size_t at = 0;
+    struct tr_log_batch batch;
+    if (tr_log_header_decode(segment->bytes, segment->size, &header, &at) != TR_LOG_HEADER_OK ||
+        !tr_log_batch_at(segment->bytes, segment->size, header.first, at, &batch))
+        return false;
+    size_t offset = at + tr_random_below(disk->random, batch.size);
+    segment->bytes[offset] ^= (uint8_t)(1u << tr_random_below(disk->random, 8));
+    return true;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = ((const struct tr_log_segment *)a)->number;
+    uint64_t y = ((const struct tr_log_segment *)b)->number;
+    return (x > y) - (x < y);
+}
+
+struct tr_log_segment *sim_disk_list(const struct sim_disk *disk, size_t *count)
+{
+    struct tr_log_segment *list = calloc(disk->count + 1, sizeof *list);
+    TR_ASSERT(list != NULL);
+    for (size_t i = 0; i < disk->count; i++) {
+        list[i].number = disk->segments[i].number;
+        list[i].bytes = disk->segments[i].bytes;
+        list[i].size = disk->segments[i].size;
+    }
+    qsort(list, disk->count, sizeof *list, by_number);
+    *count = disk->count;
+    return list;
+}

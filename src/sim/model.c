@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/model.h"
+
+#include "base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sim_model_init(struct sim_model *model)
+{
+    *model = (struct sim_model){.count = 1, .least_lateness_ms = UINT64_MAX};
+}
+
+void sim_model_free(struct sim_model *model)
+{
+    free(model->writes);
+}
+
+uint32_t sim_model_ask(struct sim_model *model, struct sim_write write)
+{
+    if (model->count >= model->cap) {
+        model->cap = model->cap * 2 > 256 ? model->cap * 2 : 256;
+        model->writes = realloc(model->writes, model->cap * sizeof *model->writes);
+        TR_ASSERT(model->writes != NULL);
+    }
+    model->writes[model->count] = write;
+    return model->count++;
+}
+
+void sim_model_follow(struct sim_model *model, uint32_t number, uint32_t next)
+{
+    if (number != 0)
+        model->writes[number].replaced_by = next;
+}
+
+static void broken(struct sim_model *model, uint32_t number, const char *what)
+{
+    if (model->broken == NULL) {
+        model->broken = what;
+        model->broken_write = number;
+    }
+}
+
+/* Whether a later write to the same id is known to have happened. */
+static bool is_superseded(const struct sim_model *model, uint32_t number, bool with_maybe)
+{
+    for (uint32_t next = model->writes[number].replaced_by; next != 0;
+         next = model->writes[next].replaced_by) {
+        const struct sim_write *write = &model->writes[next];
+        if (write->is_acked || (with_maybe && write->is_maybe))
+            return true;
+    }
+    return false;
+}
+
+void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence, uint64_t now_ms,
+                    uint32_t epoch)
+{
+    if (number == 0 || number >= model->count) {
+        broken(model, 0, "a callback nobody asked for");
+        return;
+    }
+    struct sim_write *write = &model->writes[number];
+    model->fires++;
+    if (sequence == 0 || sequence > write->pops || sequence > SIM_POPS_MAX) {
+        broken(model, number, "a pop beyond the last");
+        return;
+    }
+    uint64_t due_ms = write->asked_ms + sequence * write->interval_ms;
+    if (now_ms < due_ms)
+        broken(model, number, "a pop before its time");
+    else if (now_ms - due_ms < model->least_lateness_ms)
+        model->least_lateness_ms = now_ms - due_ms;
+    if (is_superseded(model, number, false))
+        broken(model, number, "a pop after an acknowledged cancel or replace");
+    if (write->is_refused && !write->is_maybe)
+        broken(model, number, "a pop of a timer that was refused");
+    if (write->delivered[sequence - 1] == epoch + 1)
+        broken(model, number, "a second pop after a success, without a crash");
+    write->fired[sequence - 1]++;
+}
+
+void sim_model_deliver(struct sim_model *model, uint32_t number, uint64_t sequence, uint32_t epoch)
+{
+    if (number < model->count && sequence >= 1 && sequence <= SIM_POPS_MAX)
+        model->writes[number].delivered[sequence - 1] = epoch + 1;
+}
+
+void sim_model_finish(struct sim_model *model)
+{
+    for (uint32_t i = 1; i < model->count; i++) {
+        const struct sim_write *write = &model->writes[i];
+        if (!write->is_acked || write->pops == 0 || write->has_key || is_superseded(model, i, true))
+            continue;
+        for (uint32_t pop = 0; pop < write->pops; pop++) {
+            if (write->delivered[pop] == 0 && !write->is_dead[pop])
+                broken(model, i, "an acknowledged timer did not pop");
+        }
+    }
+}

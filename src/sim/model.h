@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What must be true of a node, whatever happens to it: a small model of its own, not the node's
+ * code. The world tells it what clients asked, what was answered, and what was called; it says what
+ * broke.
+ */
+#ifndef TR_SIM_MODEL_H
+#define TR_SIM_MODEL_H
+
+#include "node/node.h"
+
+#define SIM_POPS_MAX 6 /* of one timer */
+
+/* One client write: a create, a replacement or a cancellation. */
+struct sim_write {
+    tr_timer_id id;    /* of a create: known when it is answered */
+    uint64_t asked_ms; /* true time */
+    uint64_t interval_ms;
+    uint32_t pops;        /* 0: a cancellation */
+    uint32_t replaced_by; /* the write after it to the same id; 0: none */
+    bool is_acked;
+    bool is_maybe; /* not answered before a crash: it may have happened */
+    bool is_refused;
+    bool has_key;                     /* an Idempotency-Key: it may be answered by another's id */
+    uint32_t delivered[SIM_POPS_MAX]; /* crash epoch + 1 of the last success, by sequence */
+    uint32_t fired[SIM_POPS_MAX];
+    bool is_dead[SIM_POPS_MAX];
+};
+
+struct sim_model {
+    struct sim_write *writes; /* [0] is none */
+    uint32_t count;
+    uint32_t cap;
+    uint64_t least_lateness_ms;
+    uint64_t fires;
+    const char *broken; /* what, or NULL */
+    uint32_t broken_write;
+};
+
+void sim_model_init(struct sim_model *model);
+void sim_model_free(struct sim_model *model);
+
+/* A new write; returns its number. */
+uint32_t sim_model_ask(struct sim_model *model, struct sim_write write);
+
+/* Write `next` follows `number` on the same id. */
+void sim_model_follow(struct sim_model *model, uint32_t number, uint32_t next);
+
+/* A callback of write `number` leaves. `epoch` counts crashes. */
+void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence, uint64_t now_ms,
+                    uint32_t epoch);
+
+/* It was answered with success, and the node was told. */
+void sim_model_deliver(struct sim_model *model, uint32_t number, uint64_t sequence, uint32_t epoch);
+
+/* After healing, when nothing is due any more: everything acknowledged must have happened. */
+void sim_model_finish(struct sim_model *model);
+
+#endif
