@@ -357,7 +357,7 @@ static void put_answer(struct connection *connection, uint16_t number, const cha
     struct tr_metrics *metrics = &connection->server->daemon->metrics;
     if ((kind & KIND_MASK) < TR_REQUEST_KINDS)
         tr_histogram_add(&metrics->request_us[kind & KIND_MASK],
-                         tr_boot_us() - connection->asked_us[place]);
+                         connection->server->daemon->now_us - connection->asked_us[place]);
     if (connection->is_closing)
         return;
     if (number != connection->answered) {
@@ -411,7 +411,8 @@ static void answer_here(struct connection *connection, uint16_t number, unsigned
 static uint16_t begin_request(struct connection *connection, uint8_t kind)
 {
     uint16_t number = connection->asked++;
-    connection->asked_us[number % UNDER_WAY_MAX] = tr_boot_us();
+    connection->server->daemon->now_us = tr_boot_us();
+    connection->asked_us[number % UNDER_WAY_MAX] = connection->server->daemon->now_us;
     connection->kinds[number % UNDER_WAY_MAX] = kind;
     return number;
 }

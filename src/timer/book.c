@@ -359,7 +359,7 @@ tr_ref tr_book_next(struct tr_index_walk *walk, tr_timer_id id)
 {
     const struct tr_book *book = walk->index->owner;
     tr_ref ref = TR_ARENA_NONE;
-    if (!tr_index_next(walk, &ref) || tr_book_id(book, ref) != id)
+    if (!tr_index_next_like(walk, tr_book_hash(id), &ref) || tr_book_id(book, ref) != id)
         return TR_ARENA_NONE;
     return ref;
 }

@@ -199,6 +199,15 @@ bool tr_index_next(struct tr_index_walk *walk, tr_ref *ref)
     return false;
 }
 
+bool tr_index_next_like(struct tr_index_walk *walk, uint64_t hash, tr_ref *ref)
+{
+    const struct page *page = page_at(walk->index, walk->entry);
+    if (walk->slot == page->count || page->slots[walk->slot].tag != tag_of(hash))
+        return false; /* equal hashes share a page */
+    *ref = page->slots[walk->slot++].ref;
+    return true;
+}
+
 void tr_index_prefetch(const struct tr_index *index, uint64_t hash)
 {
     const struct page *page = page_at(index, entry_of(index, hash));

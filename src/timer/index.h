@@ -54,6 +54,10 @@ struct tr_index_walk tr_index_seek(const struct tr_index *index, uint64_t hash);
 /* The next slot; false at the end. */
 bool tr_index_next(struct tr_index_walk *walk, tr_ref *ref);
 
+/* The next slot if its hash may be `hash`, going by what the slot holds of it: the owner compares
+ * the rest. False: no more of them. */
+bool tr_index_next_like(struct tr_index_walk *walk, uint64_t hash, tr_ref *ref);
+
 /* Calls for the memory that a later seek of `hash` will read. */
 void tr_index_prefetch(const struct tr_index *index, uint64_t hash);
 

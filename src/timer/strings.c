@@ -31,12 +31,9 @@ static tr_ref find(const struct tr_strings *strings, struct tr_span text, uint64
 {
     struct tr_index_walk walk = tr_index_seek(&strings->index, hash);
     tr_ref ref = TR_ARENA_NONE;
-    while (tr_index_next(&walk, &ref)) {
-        struct tr_span other = tr_strings_text(strings, ref);
-        if (tr_span_equals(text, other))
+    while (tr_index_next_like(&walk, hash, &ref)) {
+        if (tr_span_equals(text, tr_strings_text(strings, ref)))
             return ref;
-        if (tr_hash_xxh3(other.text, other.size) != hash)
-            break;
     }
     return TR_ARENA_NONE;
 }

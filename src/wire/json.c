@@ -167,6 +167,14 @@ static bool read_string(struct tr_json *json)
     char *to = at;
     json->text.text = at;
     while (at < json->end) {
+        char *run = at;
+        while (at < json->end && *at >= 0x20 && *at < 0x7f && *at != '"' && *at != '\\')
+            at++;
+        if (to != run)
+            memmove(to, run, (size_t)(at - run));
+        to += at - run;
+        if (at == json->end)
+            break;
         unsigned char c = (unsigned char)*at;
         if (c == '"') {
             json->text.size = (size_t)(to - json->text.text);

@@ -28,6 +28,13 @@ struct members {
     struct tr_span names[MEMBERS_MAX];
 };
 
+/* The names are not cleared: only the first `count` mean anything. */
+static void members_init(struct members *members, const char *object)
+{
+    members->object = object;
+    members->count = 0;
+}
+
 static bool refuse(struct body_reader *reader, const char *path, const char *what)
 {
     tr_problem_set(reader->problem, 400, path, what, NULL);
@@ -102,7 +109,8 @@ static bool read_duration(struct body_reader *reader, const char *path, uint64_t
 
 static bool read_timing(struct body_reader *reader)
 {
-    struct members members = {.object = "timing"};
+    struct members members;
+    members_init(&members, "timing");
     bool is_done = false;
     if (!expect_object(reader, "timing"))
         return false;
@@ -139,7 +147,8 @@ static bool is_header_value(struct tr_span text)
 static bool read_http(struct body_reader *reader)
 {
     struct tr_timer_body *out = reader->out;
-    struct members members = {.object = "callback.http"};
+    struct members members;
+    members_init(&members, "callback.http");
     bool is_done = false;
     if (!expect_object(reader, "callback.http"))
         return false;
@@ -164,7 +173,8 @@ static bool read_http(struct body_reader *reader)
 
 static bool read_callback(struct body_reader *reader)
 {
-    struct members members = {.object = "callback"};
+    struct members members;
+    members_init(&members, "callback");
     bool is_done = false;
     bool has_http = false;
     if (!expect_object(reader, "callback"))
@@ -181,7 +191,8 @@ static bool read_callback(struct body_reader *reader)
 
 static bool read_reliability(struct body_reader *reader)
 {
-    struct members members = {.object = "reliability"};
+    struct members members;
+    members_init(&members, "reliability");
     bool is_done = false;
     if (!expect_object(reader, "reliability"))
         return false;
@@ -227,7 +238,8 @@ static bool add_tag(struct body_reader *reader, struct tr_span name, uint64_t co
 
 static bool read_tag(struct body_reader *reader)
 {
-    struct members members = {.object = "statistics.tag-info"};
+    struct members members;
+    members_init(&members, "statistics.tag-info");
     bool is_done = false;
     uint64_t count = 1;
     struct tr_span name = {0};
@@ -272,7 +284,8 @@ static bool read_tags(struct body_reader *reader)
 
 static bool read_statistics(struct body_reader *reader)
 {
-    struct members members = {.object = "statistics"};
+    struct members members;
+    members_init(&members, "statistics");
     bool is_done = false;
     if (!expect_object(reader, "statistics"))
         return false;
@@ -295,7 +308,8 @@ static bool read_root(struct body_reader *reader)
         {{"reliability", 11}, read_reliability},
         {{"statistics", 10}, read_statistics},
     };
-    struct members members = {.object = "the body"};
+    struct members members;
+    members_init(&members, "the body");
     bool is_done = false;
     unsigned seen = 0;
     if (!expect_object(reader, "the body"))

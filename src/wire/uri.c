@@ -3,13 +3,11 @@
 
 #include "base/record.h"
 
-/* Letters, digits and what RFC 3986 lets stand in a URI. */
+/* Letters, digits and what RFC 3986 lets stand in a URI: all that is printable, but for these. */
 static bool is_uri_character(char c)
 {
-    static const char others[] = "-._~:/?#[]@!$&'()*+,;=%";
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
-        return true;
-    return c != '\0' && memchr(others, c, sizeof others - 1) != NULL;
+    return c > ' ' && c < 0x7f && c != '"' && c != '<' && c != '>' && c != '\\' && c != '^' &&
+           c != '`' && c != '{' && c != '|' && c != '}';
 }
 
 static bool is_host_character(char c, bool is_bracketed)
@@ -78,7 +76,8 @@ const char *tr_uri_parse(struct tr_span text, struct tr_uri *uri)
     uri->port = uri->is_tls ? 443 : 80;
     size_t start = uri->is_tls ? 8 : 7;
     size_t end = start;
-    while (end < text.size && memchr("/?#", text.text[end], 3) == NULL)
+    while (end < text.size && text.text[end] != '/' && text.text[end] != '?' &&
+           text.text[end] != '#')
         end++;
     uri->origin = (struct tr_span){text.text, end};
     uri->authority = (struct tr_span){text.text + start, end - start};
