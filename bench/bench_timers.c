@@ -25,9 +25,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BUFFER   16384
-#define FILES    65536
-#define LEAD_MS  20 /* steady: how long before its due time a timer is set, at least */
+#define BUFFER  16384
+#define FILES   65536
+#define LEAD_MS 20 /* steady: how long before its due time a timer is set, at least */
 
 enum target { TRYST, BEANSTALKD, REDIS };
 
@@ -330,8 +330,8 @@ static void run_create(struct run *run)
 {
     double seconds = create(run);
     qsort(run->latencies, run->answered, sizeof *run->latencies, by_number);
-    printf("create\tcount\t%" PRIu64 "\tseconds\t%.3f\trate\t%.0f\tp50_us\t%u\tp99_us\t%u\trefused\t%" PRIu64
-           "\n",
+    printf("create\tcount\t%" PRIu64
+           "\tseconds\t%.3f\trate\t%.0f\tp50_us\t%u\tp99_us\t%u\trefused\t%" PRIu64 "\n",
            run->answered, seconds, (double)run->answered / seconds,
            run->latencies[run->answered / 2], run->latencies[run->answered * 99 / 100],
            run->refused);

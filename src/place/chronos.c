@@ -87,12 +87,12 @@ static void settle(uint32_t *hashes, size_t count, void *set_memory)
 }
 
 static enum tryst_place_status build(struct tryst_place_map *map, struct tr_build *build,
-                                     struct tr_arena *arena)
+                                     struct tr_room *room)
 {
     (void)build;
-    map->chronos.server = tr_arena_take(arena, map->count, sizeof(uint32_t));
-    void *set_memory = tr_arena_take(arena, set_size(map->count), 1);
-    if (arena->base == NULL)
+    map->chronos.server = tr_room_take(room, map->count, sizeof(uint32_t));
+    void *set_memory = tr_room_take(room, set_size(map->count), 1);
+    if (room->base == NULL)
         return TRYST_PLACE_OK;
     bool is_injected = map->hash != NULL && map->hash->node != NULL;
     for (uint32_t i = 0; i < map->count; i++) {

@@ -138,16 +138,16 @@ static void make_vertex(struct builder *builder, struct pending vertex)
 }
 
 static enum tryst_place_status build(struct tryst_place_map *map, struct tr_build *build,
-                                     struct tr_arena *arena)
+                                     struct tr_room *room)
 {
     struct tr_tree *tree = &map->tree;
     uint32_t spread = build->config->spread == 0 ? 1 : build->config->spread;
     tree->depth = (uint32_t)(build->depth < spread ? 1 : build->depth - spread + 2);
     size_t vertex_max = 1 + (size_t)map->count * (tree->depth - 1);
-    tr_tree_take(tree, arena, map->count, (size_t)map->count * tree->depth, vertex_max);
+    tr_tree_take(tree, room, map->count, (size_t)map->count * tree->depth, vertex_max);
     struct builder builder = {.sorting = {map, build->nodes}, .tree = tree, .depth = build->depth};
-    builder.pending = tr_arena_take(arena, vertex_max, sizeof *builder.pending);
-    if (arena->base == NULL)
+    builder.pending = tr_room_take(room, vertex_max, sizeof *builder.pending);
+    if (room->base == NULL)
         return TRYST_PLACE_OK;
     for (uint32_t i = 0; i < map->count; i++)
         tree->order[i] = i;

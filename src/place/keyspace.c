@@ -79,16 +79,16 @@ static enum tryst_place_status place_nodes(struct tryst_place_map *map, struct t
 }
 
 static enum tryst_place_status build(struct tryst_place_map *map, struct tr_build *build,
-                                     struct tr_arena *arena)
+                                     struct tr_room *room)
 {
     struct tr_keyspace *ring = &map->keyspace;
     ring->partitions =
         build->config->partitions == 0 ? TRYST_PLACE_PARTITIONS_DEFAULT : build->config->partitions;
-    ring->position = tr_arena_take(arena, map->count, sizeof(uint32_t));
-    ring->owner = tr_arena_take(arena, map->count, sizeof(uint32_t));
-    ring->of_node = tr_arena_take(arena, map->count, sizeof(uint32_t));
-    ring->bucket = tr_arena_take(arena, BUCKETS + 1, sizeof(uint32_t));
-    if (arena->base == NULL)
+    ring->position = tr_room_take(room, map->count, sizeof(uint32_t));
+    ring->owner = tr_room_take(room, map->count, sizeof(uint32_t));
+    ring->of_node = tr_room_take(room, map->count, sizeof(uint32_t));
+    ring->bucket = tr_room_take(room, BUCKETS + 1, sizeof(uint32_t));
+    if (room->base == NULL)
         return TRYST_PLACE_OK;
     enum tryst_place_status status = place_nodes(map, build);
     if (status != TRYST_PLACE_OK)

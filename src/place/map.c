@@ -41,39 +41,39 @@ static enum tryst_place_status find_strategy(const char *text, const struct tr_s
     return TRYST_PLACE_UNKNOWN_STRATEGY;
 }
 
-void *tr_arena_take(struct tr_arena *arena, size_t count, size_t size)
+void *tr_room_take(struct tr_room *room, size_t count, size_t size)
 {
-    size_t start = (arena->used + 15) & ~(size_t)15;
+    size_t start = (room->used + 15) & ~(size_t)15;
     TR_ASSERT(size == 0 || count <= (SIZE_MAX - start) / size);
-    arena->used = start + count * size;
-    if (arena->base == NULL)
+    room->used = start + count * size;
+    if (room->base == NULL)
         return NULL;
-    TR_ASSERT(arena->used <= arena->size);
-    return arena->base + start;
+    TR_ASSERT(room->used <= room->size);
+    return room->base + start;
 }
 
-uint32_t *tr_lanes_take(struct tr_arena *arena, size_t count)
+uint32_t *tr_lanes_take(struct tr_room *room, size_t count)
 {
-    uint32_t *lanes = tr_arena_take(arena, count + TR_SCORE_BLOCK, sizeof *lanes);
+    uint32_t *lanes = tr_room_take(room, count + TR_SCORE_BLOCK, sizeof *lanes);
     if (lanes != NULL)
         memset(lanes + count, 0, TR_SCORE_BLOCK * sizeof *lanes);
     return lanes;
 }
 
-struct tr_candidates tr_candidates_take(struct tr_arena *arena, size_t count)
+struct tr_candidates tr_candidates_take(struct tr_room *room, size_t count)
 {
     return (struct tr_candidates){
-        .low = tr_lanes_take(arena, count),
-        .multiplier = tr_lanes_take(arena, count),
-        .inverse = tr_lanes_take(arena, count),
-        .weight = tr_arena_take(arena, count, sizeof(uint64_t)),
+        .low = tr_lanes_take(room, count),
+        .multiplier = tr_lanes_take(room, count),
+        .inverse = tr_lanes_take(room, count),
+        .weight = tr_room_take(room, count, sizeof(uint64_t)),
     };
 }
 
-void tr_map_make_field(struct tryst_place_map *map, struct tr_arena *arena)
+void tr_map_make_field(struct tryst_place_map *map, struct tr_room *room)
 {
-    const struct tr_candidates candidates = tr_candidates_take(arena, map->count);
-    if (arena->base == NULL)
+    const struct tr_candidates candidates = tr_candidates_take(room, map->count);
+    if (room->base == NULL)
         return;
     for (uint32_t i = 0; i < map->count; i++)
         tr_candidates_set(&candidates, i, map->seed[i], map->weight[i]);
@@ -183,12 +183,12 @@ static bool name_is_before(const void *context, uint32_t a, uint32_t b)
 }
 
 static void copy_names(struct tryst_place_map *map, const struct tr_build *build,
-                       struct tr_arena *arena)
+                       struct tr_room *room)
 {
     for (uint32_t i = 0; i < map->count; i++) {
         const char *name = build->nodes[map->listed[i]].name;
         size_t size = strlen(name) + 1;
-        char *copy = tr_arena_take(arena, size, 1);
+        char *copy = tr_room_take(room, size, 1);
         memcpy(copy, name, size);
         map->name[i] = copy;
     }
@@ -203,7 +203,7 @@ static uint64_t seed_of(const struct tryst_place_map *map, const char *name)
 
 /* Numbers the nodes and copies what the map keeps of them. */
 static enum tryst_place_status number_nodes(struct tryst_place_map *map, struct tr_build *build,
-                                            struct tr_arena *arena)
+                                            struct tr_room *room)
 {
     for (uint32_t i = 0; i < map->count; i++)
         map->listed[i] = i;
@@ -216,7 +216,7 @@ static enum tryst_place_status number_nodes(struct tryst_place_map *map, struct 
     build->fault = map->count;
     for (uint32_t i = 0; i < map->count && map->strategy->uses & TR_KEEPS_THE_ORDER; i++)
         map->listed[i] = i;
-    copy_names(map, build, arena);
+    copy_names(map, build, room);
     for (uint32_t i = 0; i < map->count; i++) {
         uint64_t weight = build->nodes[map->listed[i]].weight;
         map->numbered[map->listed[i]] = i;
@@ -226,25 +226,25 @@ static enum tryst_place_status number_nodes(struct tryst_place_map *map, struct 
     return TRYST_PLACE_OK;
 }
 
-/* Counts or fills, as the arena has a base or not. The nodes were checked. */
+/* Counts or fills, as the room has a base or not. The nodes were checked. */
 static enum tryst_place_status lay_out(struct tryst_place_map *map, struct tr_build *build,
-                                       struct tr_arena *arena)
+                                       struct tr_room *room)
 {
-    tr_arena_take(arena, 1, sizeof *map);
-    map->listed = tr_arena_take(arena, map->count, sizeof *map->listed);
-    map->numbered = tr_arena_take(arena, map->count, sizeof *map->numbered);
-    map->name = tr_arena_take(arena, map->count, sizeof *map->name);
-    map->seed = tr_arena_take(arena, map->count, sizeof *map->seed);
-    map->weight = tr_arena_take(arena, map->count, sizeof *map->weight);
-    if (arena->base == NULL) {
+    tr_room_take(room, 1, sizeof *map);
+    map->listed = tr_room_take(room, map->count, sizeof *map->listed);
+    map->numbered = tr_room_take(room, map->count, sizeof *map->numbered);
+    map->name = tr_room_take(room, map->count, sizeof *map->name);
+    map->seed = tr_room_take(room, map->count, sizeof *map->seed);
+    map->weight = tr_room_take(room, map->count, sizeof *map->weight);
+    if (room->base == NULL) {
         for (uint32_t i = 0; i < map->count; i++)
-            tr_arena_take(arena, strlen(build->nodes[i].name) + 1, 1);
+            tr_room_take(room, strlen(build->nodes[i].name) + 1, 1);
     } else {
-        enum tryst_place_status status = number_nodes(map, build, arena);
+        enum tryst_place_status status = number_nodes(map, build, room);
         if (status != TRYST_PLACE_OK)
             return status;
     }
-    return map->strategy->build(map, build, arena);
+    return map->strategy->build(map, build, room);
 }
 
 /* A map with nothing in it yet. */
@@ -271,10 +271,10 @@ size_t tryst_place_map_size(const struct tryst_place_config *config,
         check(strategy, &build, node_count) != TRYST_PLACE_OK)
         return sizeof(struct tryst_place_map);
     struct tryst_place_map map = empty_map(strategy, config, node_count);
-    struct tr_arena arena = {.base = NULL};
-    if (lay_out(&map, &build, &arena) != TRYST_PLACE_OK)
+    struct tr_room room = {.base = NULL};
+    if (lay_out(&map, &build, &room) != TRYST_PLACE_OK)
         return sizeof(struct tryst_place_map);
-    return arena.used;
+    return room.used;
 }
 
 enum tryst_place_status tryst_place_map_init(struct tryst_place_map *map, size_t size,
@@ -290,15 +290,15 @@ enum tryst_place_status tryst_place_map_init(struct tryst_place_map *map, size_t
     if (status == TRYST_PLACE_OK) {
         /* Counted first: it also finds what must not be filled, too many points say. */
         struct tryst_place_map counted = empty_map(strategy, config, node_count);
-        struct tr_arena counter = {.base = NULL};
+        struct tr_room counter = {.base = NULL};
         status = lay_out(&counted, &build, &counter);
         if (status == TRYST_PLACE_OK && size < counter.used)
             status = TRYST_PLACE_MEMORY_TOO_SMALL;
     }
     if (status == TRYST_PLACE_OK) {
         *map = empty_map(strategy, config, node_count);
-        struct tr_arena arena = {.base = (unsigned char *)map, .size = size};
-        status = lay_out(map, &build, &arena);
+        struct tr_room room = {.base = (unsigned char *)map, .size = size};
+        status = lay_out(map, &build, &room);
     }
     if (fault != NULL && status != TRYST_PLACE_OK)
         *fault = build.fault;

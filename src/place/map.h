@@ -19,14 +19,14 @@
 
 /* The caller's block, handed out from the front. With no base it only counts: sizes are found by
  * the same calls. */
-struct tr_arena {
+struct tr_room {
     unsigned char *base;
     size_t used;
     size_t size;
 };
 
 /* `count` items of `size` bytes, or NULL while counting. Asserts that they fit. */
-void *tr_arena_take(struct tr_arena *arena, size_t count, size_t size);
+void *tr_room_take(struct tr_room *room, size_t count, size_t size);
 
 /* What a strategy needs to know of the nodes to size and build its part. */
 struct tr_build {
@@ -40,10 +40,10 @@ struct tr_strategy {
     const char *name; /* "rendezvous@1" */
     unsigned uses;
 
-    /* Takes its memory from the arena; with a base, fills it. The nodes were checked and numbered.
+    /* Takes its memory from the room; with a base, fills it. The nodes were checked and numbered.
      */
     enum tryst_place_status (*build)(struct tryst_place_map *map, struct tr_build *build,
-                                     struct tr_arena *arena);
+                                     struct tr_room *room);
     /* From a 64-bit id and from a text's bytes to the key that `rank` takes. NULL: the mix of the
      * id, and of the text's XXH3. */
     uint64_t (*key_of_id)(const struct tryst_place_map *map, uint64_t id);
@@ -142,13 +142,13 @@ extern const struct tr_strategy tr_strategy_keyspace;
 uint64_t tr_keyspace_key_at(const struct tr_keyspace *ring, uint64_t partition);
 
 /* Takes an array for a kernel to read: `count` numbers and a spare block. */
-uint32_t *tr_lanes_take(struct tr_arena *arena, size_t count);
+uint32_t *tr_lanes_take(struct tr_room *room, size_t count);
 
 /* Takes the arrays of `count` candidates. */
-struct tr_candidates tr_candidates_take(struct tr_arena *arena, size_t count);
+struct tr_candidates tr_candidates_take(struct tr_room *room, size_t count);
 
 /* Makes the nodes candidates of one field. */
-void tr_map_make_field(struct tryst_place_map *map, struct tr_arena *arena);
+void tr_map_make_field(struct tryst_place_map *map, struct tr_room *room);
 
 /* Point number `index` of a node: a virtual location, a token. The same for every count of points
  * above it. */

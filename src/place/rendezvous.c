@@ -7,21 +7,21 @@
 #include "place/map.h"
 
 static enum tryst_place_status build_rendezvous(struct tryst_place_map *map, struct tr_build *build,
-                                                struct tr_arena *arena)
+                                                struct tr_room *room)
 {
     (void)build;
-    tr_map_make_field(map, arena);
+    tr_map_make_field(map, room);
     return TRYST_PLACE_OK;
 }
 
 static enum tryst_place_status build_carp(struct tryst_place_map *map, struct tr_build *build,
-                                          struct tr_arena *arena)
+                                          struct tr_room *room)
 {
     (void)build;
-    tr_map_make_field(map, arena);
-    uint64_t *factor = tr_arena_take(arena, map->count, sizeof *factor);
-    uint32_t *by_weight = tr_arena_take(arena, map->count, sizeof *by_weight);
-    if (arena->base == NULL || map->field.method == TR_METHOD_PLAIN)
+    tr_map_make_field(map, room);
+    uint64_t *factor = tr_room_take(room, map->count, sizeof *factor);
+    uint32_t *by_weight = tr_room_take(room, map->count, sizeof *by_weight);
+    if (room->base == NULL || map->field.method == TR_METHOD_PLAIN)
         return TRYST_PLACE_OK;
     tr_carp_factors(map->weight, map->count, by_weight, factor);
     map->field.weight = factor;

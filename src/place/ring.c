@@ -15,15 +15,15 @@
 
 #define PER_UNIT 200
 
-static void take(struct tr_ring *ring, struct tr_arena *arena)
+static void take(struct tr_ring *ring, struct tr_room *room)
 {
     unsigned bits = 1;
     while (bits < 24 && (size_t)1 << bits < ring->count)
         bits++;
     ring->shift = 64 - bits;
-    ring->token = tr_arena_take(arena, ring->count, sizeof(uint64_t));
-    ring->owner = tr_arena_take(arena, ring->count, sizeof(uint32_t));
-    ring->bucket = tr_arena_take(arena, ((size_t)1 << bits) + 1, sizeof(uint32_t));
+    ring->token = tr_room_take(room, ring->count, sizeof(uint64_t));
+    ring->owner = tr_room_take(room, ring->count, sizeof(uint32_t));
+    ring->bucket = tr_room_take(room, ((size_t)1 << bits) + 1, sizeof(uint32_t));
 }
 
 static size_t bucket_count(const struct tr_ring *ring)
@@ -85,15 +85,15 @@ static void sort_arc(const struct tr_ring *ring, size_t start, size_t end)
 }
 
 static enum tryst_place_status build(struct tryst_place_map *map, struct tr_build *build,
-                                     struct tr_arena *arena)
+                                     struct tr_room *room)
 {
     struct tr_ring *ring = &map->ring;
     uint64_t total = tr_point_total(build, map->count, PER_UNIT);
     if (total > TRYST_PLACE_POINTS_MAX)
         return TRYST_PLACE_TOO_MANY_POINTS;
     ring->count = (size_t)total;
-    take(ring, arena);
-    if (arena->base == NULL)
+    take(ring, room);
+    if (room->base == NULL)
         return TRYST_PLACE_OK;
     count_tokens(map);
     drop_tokens(map);

@@ -118,15 +118,15 @@ static void make_cluster(struct builder *builder, struct pending cluster)
 }
 
 static enum tryst_place_status build(struct tryst_place_map *map, struct tr_build *build,
-                                     struct tr_arena *arena)
+                                     struct tr_room *room)
 {
     (void)build;
     struct tr_tree *tree = &map->tree;
     /* Every cluster but a lone node's has two branches or more: fewer clusters than nodes. */
-    tr_tree_take(tree, arena, map->count, 2 * (size_t)map->count, map->count);
+    tr_tree_take(tree, room, map->count, 2 * (size_t)map->count, map->count);
     struct builder builder = {.map = map};
-    builder.pending = tr_arena_take(arena, map->count, sizeof *builder.pending);
-    if (arena->base == NULL)
+    builder.pending = tr_room_take(room, map->count, sizeof *builder.pending);
+    if (room->base == NULL)
         return TRYST_PLACE_OK;
     for (uint32_t i = 0; i < map->count; i++)
         tree->order[i] = i;

@@ -8,14 +8,14 @@
 /* Four 32-bit arrays and one of 64 bits. */
 #define CHILD_SIZE (4 * sizeof(uint32_t) + sizeof(uint64_t))
 
-void tr_tree_take(struct tr_tree *tree, struct tr_arena *arena, size_t node_count, size_t child_max,
+void tr_tree_take(struct tr_tree *tree, struct tr_room *room, size_t node_count, size_t child_max,
                   size_t vertex_max)
 {
-    tree->vertices = tr_arena_take(arena, vertex_max, sizeof *tree->vertices);
-    tree->order = tr_arena_take(arena, node_count, sizeof *tree->order);
-    tree->pool = tr_arena_take(arena, child_max, CHILD_SIZE);
+    tree->vertices = tr_room_take(room, vertex_max, sizeof *tree->vertices);
+    tree->order = tr_room_take(room, node_count, sizeof *tree->order);
+    tree->pool = tr_room_take(room, child_max, CHILD_SIZE);
     /* A kernel reads whole blocks: the last vertex's go on into here. */
-    void *spare = tr_arena_take(arena, TR_SCORE_BLOCK, CHILD_SIZE);
+    void *spare = tr_room_take(room, TR_SCORE_BLOCK, CHILD_SIZE);
     if (spare != NULL)
         memset(spare, 0, TR_SCORE_BLOCK * CHILD_SIZE);
 }

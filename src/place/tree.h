@@ -13,7 +13,7 @@
 
 /* Takes memory for a tree over `node_count` nodes with at most `child_max` children and
  * `vertex_max` vertices in all. */
-void tr_tree_take(struct tr_tree *tree, struct tr_arena *arena, size_t node_count, size_t child_max,
+void tr_tree_take(struct tr_tree *tree, struct tr_room *room, size_t node_count, size_t child_max,
                   size_t vertex_max);
 
 /* A child of the vertex under construction. */

@@ -14,17 +14,17 @@
 #define CHUNK_BLOCKS 64
 
 static enum tryst_place_status build(struct tryst_place_map *map, struct tr_build *build,
-                                     struct tr_arena *arena)
+                                     struct tr_room *room)
 {
     struct tr_virtual *virtuals = &map->virtuals;
     uint64_t total = tr_point_total(build, map->count, PER_UNIT);
     if (total > TRYST_PLACE_POINTS_MAX)
         return TRYST_PLACE_TOO_MANY_POINTS;
     virtuals->count = (size_t)total;
-    virtuals->low = tr_lanes_take(arena, virtuals->count);
-    virtuals->multiplier = tr_lanes_take(arena, virtuals->count);
-    virtuals->owner = tr_arena_take(arena, virtuals->count, sizeof(uint32_t));
-    if (arena->base == NULL)
+    virtuals->low = tr_lanes_take(room, virtuals->count);
+    virtuals->multiplier = tr_lanes_take(room, virtuals->count);
+    virtuals->owner = tr_room_take(room, virtuals->count, sizeof(uint32_t));
+    if (room->base == NULL)
         return TRYST_PLACE_OK;
     size_t at = 0;
     for (uint32_t node = 0; node < map->count; node++) {

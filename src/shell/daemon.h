@@ -29,10 +29,10 @@ struct tr_daemon {
     uv_prepare_t turn;
     uv_signal_t signals[4];
     uv_timer_t drain_limit;
-    bool has_events; /* since the last turn, so the log may have something to write */
-    bool has_commit; /* a batch was committed: its clients may be about to ask again */
-    uv_idle_t again; /* active: the loop only looks, and does not wait */
-    uint64_t now_us; /* boot clock, at the last step */
+    bool has_events;       /* since the last turn, so the log may have something to write */
+    bool has_commit;       /* a batch was committed: its clients may be about to ask again */
+    uv_idle_t again;       /* active: the loop only looks, and does not wait */
+    uint64_t now_us;       /* boot clock, at the last step */
     uint64_t wall_base_us; /* wall less boot clock, at the last turn */
     bool is_stepping;
     bool is_draining;

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arena, index and book against models. */
+#include "unit.h"
+
+#include "base/random.h"
+#include "timer/book.h"
+
+#define REGION ((size_t)64 << 20)
+#define IDS    3000
+
+static void *new_arena(struct tr_arena *arena, size_t size)
+{
+    void *region = calloc(1, size);
+    assert_non_null(region);
+    tr_arena_init(arena, region, size);
+    return region;
+}
+
+static void pieces_do_not_overlap_and_come_back(void **state)
+{
+    (void)state;
+    struct tr_arena arena;
+    void *region = new_arena(&arena, REGION);
+    struct tr_random random = {3};
+    struct {
+        tr_ref ref;
+        size_t size;
+        uint8_t mark;
+    } pieces[500];
+    memset(pieces, 0, sizeof pieces);
+    size_t empty = tr_arena_used(&arena);
+    for (unsigned i = 0; i < 30000; i++) {
+        size_t at = tr_random_below(&random, UNIT_COUNT(pieces));
+        if (pieces[at].ref != TR_ARENA_NONE) {
+            const uint8_t *bytes = tr_arena_at(&arena, pieces[at].ref);
+            for (size_t j = 0; j < pieces[at].size; j += 1 + pieces[at].size / 16)
+                assert_int_equal(bytes[j], pieces[at].mark);
+            tr_arena_give(&arena, pieces[at].ref);
+            pieces[at].ref = TR_ARENA_NONE;
+            continue;
+        }
+        size_t size = 1 + tr_random_below(&random, i % 50 == 0 ? 200000 : i % 5 == 0 ? 40000 : 300);
+        pieces[at].ref = tr_arena_take(&arena, TR_ARENA_STRING, size, false);
+        assert_true(pieces[at].ref != TR_ARENA_NONE);
+        assert_true(tr_arena_rounded(size) >= size);
+        pieces[at].size = size;
+        pieces[at].mark = (uint8_t)(1 + i % 250);
+        memset(tr_arena_at(&arena, pieces[at].ref), pieces[at].mark, size);
+        if (i % 1000 == 0)
+            assert_true(tr_arena_valid(&arena));
+    }
+    for (size_t i = 0; i < UNIT_COUNT(pieces); i++) {
+        if (pieces[i].ref != TR_ARENA_NONE)
+            tr_arena_give(&arena, pieces[i].ref);
+    }
+    assert_int_equal(tr_arena_used(&arena), empty);
+    assert_true(tr_arena_valid(&arena));
+    free(region);
+}
+
+static void the_reserve_is_for_urgent_pieces(void **state)
+{
+    (void)state;
+    struct tr_arena arena;
+    void *region = new_arena(&arena, TR_ARENA_LEAST);
+    while (tr_arena_take(&arena, TR_ARENA_RECORD, 1000, false) != TR_ARENA_NONE) {
+    }
+    assert_int_equal(tr_arena_room(&arena), 0);
+    unsigned urgent = 0;
+    while (tr_arena_take(&arena, TR_ARENA_RECORD, 1000, true) != TR_ARENA_NONE)
+        urgent++;
+    assert_true(urgent * 1000 > TR_ARENA_LEAST / 10);
+    free(region);
+}
+
+static struct tr_record make(tr_timer_id id, uint64_t part, struct tr_random *random)
+{
+    static char text[3000];
+    memset(text, 'o', sizeof text);
+    struct tr_record record = {
+        .id = id,
+        .part = part,
+        .version = tr_random_next(random),
+        .version_node = 3,
+        .sequence = tr_random_below(random, 1000),
+        .attempt = (uint32_t)tr_random_below(random, 9),
+        .moves = (uint32_t)tr_random_below(random, 300),
+        .due_ms = tr_random_below(random, TR_TIME_MAX),
+        .lag_ms = tr_random_below(random, 100000),
+        .interval_ms = tr_random_below(random, (uint64_t)1 << 40),
+        .repeat_ms = tr_random_below(random, 2) * tr_random_below(random, (uint64_t)1 << 45),
+        .factor = 1 + (uint32_t)tr_random_below(random, 200),
+        .flags = TR_RECORD_KEYED,
+        .had = 5,
+        .list_count = 2,
+        .list = {0, 7},
+        .segment = (uint32_t)tr_random_below(random, 1 << 24),
+        .uri = id % 2 == 0 ? TR_SPAN("http://a/1") : TR_SPAN("https://b:99/other?x"),
+        .opaque = {text, tr_random_below(random, id % 9 == 0 ? 3000 : 80)},
+        .content_type = id % 3 == 0 ? TR_SPAN("application/json") : TR_SPAN(""),
+        .tag_count = (uint8_t)(id % 3),
+        .tags = {{TR_SPAN("REG"), 2}, {TR_SPAN("CALL"), 1}},
+    };
+    return record;
+}
+
+static void assert_same(const struct tr_record *a, const struct tr_record *b)
+{
+    assert_int_equal(a->id, b->id);
+    assert_int_equal(a->part, b->part);
+    struct tr_order x = tr_record_order(a);
+    struct tr_order y = tr_record_order(b);
+    assert_int_equal(tr_order_compare(&x, &y), 0);
+    assert_int_equal(a->due_ms, b->due_ms);
+    assert_int_equal(a->lag_ms, b->lag_ms);
+    assert_int_equal(a->interval_ms, b->interval_ms);
+    assert_int_equal(a->repeat_ms, b->repeat_ms);
+    assert_int_equal(a->factor, b->factor);
+    assert_int_equal(a->flags, b->flags);
+    assert_int_equal(a->had, b->had);
+    assert_int_equal(a->list_count, b->list_count);
+    assert_int_equal(a->list[1], b->list[1]);
+    assert_int_equal(a->segment, b->segment);
+    assert_true(tr_span_equals(a->uri, b->uri));
+    assert_true(tr_span_equals(a->opaque, b->opaque));
+    assert_true(tr_span_equals(a->content_type, b->content_type));
+    assert_int_equal(a->tag_count, b->tag_count);
+    for (unsigned i = 0; i < a->tag_count; i++) {
+        assert_true(tr_span_equals(a->tags[i].name, b->tags[i].name));
+        assert_int_equal(a->tags[i].count, b->tags[i].count);
+    }
+}
+
+static void the_book_holds_what_a_list_would(void **state)
+{
+    (void)state;
+    struct tr_arena arena;
+    struct tr_book book;
+    struct tr_random random = {11};
+    void *region = new_arena(&arena, REGION);
+    struct tr_record *model = calloc(IDS, sizeof *model);
+    tr_ref *refs = calloc(IDS, sizeof *refs);
+    assert_true(tr_book_init(&book, &arena));
+    size_t empty = tr_arena_used(&arena);
+    for (unsigned i = 0; i < 40000; i++) {
+        uint64_t at = tr_random_below(&random, IDS);
+        tr_timer_id id = at / 2 * 0x9e3779b97f4a7c15u;
+        uint64_t part = at % 2;
+        assert_int_equal(tr_book_find(&book, id, part), refs[at]);
+        struct tr_record record = make(id, part, &random);
+        if (refs[at] == TR_ARENA_NONE) {
+            refs[at] = tr_book_insert(&book, &record);
+            assert_true(refs[at] != TR_ARENA_NONE);
+            model[at] = record;
+        } else if (i % 3 == 0) {
+            tr_book_remove(&book, refs[at]);
+            refs[at] = TR_ARENA_NONE;
+        } else if (i % 3 == 1) {
+            refs[at] = tr_book_replace(&book, refs[at], &record);
+            assert_true(refs[at] != TR_ARENA_NONE);
+            model[at] = record;
+        } else {
+            model[at].sequence = record.sequence * 1000;
+            model[at].attempt = record.attempt;
+            model[at].due_ms = record.due_ms;
+            model[at].lag_ms = record.lag_ms;
+            refs[at] = tr_book_update(&book, refs[at], &model[at]);
+            assert_true(refs[at] != TR_ARENA_NONE);
+        }
+        if (refs[at] != TR_ARENA_NONE) {
+            struct tr_record held;
+            tr_book_unpack(&book, refs[at], &held);
+            /* The model's opaque is always the same letters: sizes tell. */
+            assert_same(&held, &model[at]);
+            assert_true(tr_book_matches(&book, refs[at], TR_STATE_UNSAFE, held.due_ms));
+            assert_false(tr_book_matches(&book, refs[at], TR_STATE_ARMED, held.due_ms));
+        }
+        if (i % 5000 == 0)
+            assert_true(tr_book_valid(&book));
+    }
+    uint64_t reg = 0;
+    for (unsigned i = 0; i < IDS; i++) {
+        if (refs[i] != TR_ARENA_NONE && model[i].part == 0 && model[i].tag_count > 0)
+            reg += 2;
+    }
+    tr_ref tag = tr_strings_find(&book.tags, TR_SPAN("REG"));
+    assert_int_equal(tag == TR_ARENA_NONE ? 0 : *tr_strings_tally(&book.tags, tag), reg);
+    for (unsigned i = 0; i < IDS; i++) {
+        if (refs[i] != TR_ARENA_NONE)
+            tr_book_remove(&book, refs[i]);
+    }
+    assert_true(tr_book_valid(&book));
+    assert_int_equal(book.texts.index.count, 0);
+    assert_true(tr_arena_used(&arena) <= empty + ((size_t)2 << 20)); /* pages of the index stay */
+    free(model);
+    free(refs);
+    free(region);
+}
+
+static void a_walk_is_in_hash_order_and_survives_changes(void **state)
+{
+    (void)state;
+    struct tr_arena arena;
+    struct tr_book book;
+    struct tr_random random = {5};
+    void *region = new_arena(&arena, REGION);
+    assert_true(tr_book_init(&book, &arena));
+    for (uint64_t i = 0; i < 20000; i++) {
+        struct tr_record record = make(i, 0, &random);
+        record.opaque.size = 10;
+        assert_true(tr_book_insert(&book, &record) != TR_ARENA_NONE);
+    }
+    uint64_t cursor = 0;
+    uint64_t last = 0;
+    unsigned seen = 0;
+    for (;;) {
+        struct tr_index_walk walk = tr_index_seek(&book.index, cursor);
+        tr_ref ref;
+        unsigned page = 0;
+        while (page < 100 && tr_index_next(&walk, &ref)) {
+            uint64_t hash = tr_book_hash(tr_book_id(&book, ref));
+            assert_true(seen == 0 || hash > last);
+            last = hash;
+            cursor = hash + 1;
+            seen += tr_book_id(&book, ref) < 20000;
+            page++;
+        }
+        if (page < 100)
+            break;
+        /* Between pages others come and go; pages split under the walk. */
+        for (unsigned i = 0; i < 200; i++) {
+            struct tr_record record =
+                make(100000 + tr_random_below(&random, 1000000000), 0, &random);
+            record.opaque.size = 10;
+            if (tr_book_find(&book, record.id, 0) == TR_ARENA_NONE)
+                assert_true(tr_book_insert(&book, &record) != TR_ARENA_NONE);
+        }
+    }
+    assert_int_equal(seen, 20000);
+    assert_true(tr_book_valid(&book));
+    free(region);
+}
+
+/* Undoes tr_hash_mix: ids whose hashes agree in all their leading bits, as an attacker would. */
+static uint64_t unmix(uint64_t value)
+{
+    value ^= value >> 31 ^ value >> 62;
+    value *= 0x319642b2d24d8ec3u;
+    value ^= value >> 27 ^ value >> 54;
+    value *= 0x96de1b173f119089u;
+    value ^= value >> 30 ^ value >> 60;
+    return value;
+}
+
+static void ids_made_to_collide_are_refused_not_slow(void **state)
+{
+    (void)state;
+    struct tr_arena arena;
+    struct tr_book book;
+    struct tr_random random = {5};
+    void *region = new_arena(&arena, REGION);
+    assert_true(tr_book_init(&book, &arena));
+    assert_int_equal(tr_hash_mix(unmix(12345)), 12345);
+    unsigned taken = 0;
+    for (uint64_t i = 0; i < 2000; i++) {
+        struct tr_record record = make(unmix(((uint64_t)0xabcdef << 40) + i), 0, &random);
+        taken += tr_book_insert(&book, &record) != TR_ARENA_NONE;
+    }
+    assert_in_range(taken, 400, 600);
+    assert_true(tr_book_valid(&book));
+    struct tr_record record = make(1, 0, &random);
+    assert_true(tr_book_insert(&book, &record) != TR_ARENA_NONE);
+    free(region);
+}
+
+static void a_record_of_60_bytes_takes_112(void **state)
+{
+    (void)state;
+    struct tr_arena arena;
+    struct tr_book book;
+    void *region = new_arena(&arena, REGION);
+    assert_true(tr_book_init(&book, &arena));
+    char opaque[60] = {0};
+    size_t before = tr_arena_used(&arena);
+    for (uint64_t i = 0; i < 100000; i++) {
+        struct tr_record record = {.id = i,
+                                   .version = i,
+                                   .sequence = 1,
+                                   .due_ms = 1700000000000u,
+                                   .interval_ms = 3600000,
+                                   .factor = 2,
+                                   .list_count = 1,
+                                   .uri = TR_SPAN("http://127.0.0.1:1234/pop"),
+                                   .opaque = {opaque, 60}};
+        assert_true(tr_book_insert(&book, &record) != TR_ARENA_NONE);
+    }
+    /* 112 for the record; the index between 8 and 17. */
+    assert_in_range((tr_arena_used(&arena) - before) / 100000, 112, 130);
+    free(region);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_do_not_overlap_and_come_back),
+        cmocka_unit_test(the_reserve_is_for_urgent_pieces),
+        cmocka_unit_test(the_book_holds_what_a_list_would),
+        cmocka_unit_test(a_walk_is_in_hash_order_and_survives_changes),
+        cmocka_unit_test(ids_made_to_collide_are_refused_not_slow),
+        cmocka_unit_test(a_record_of_60_bytes_takes_112),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
