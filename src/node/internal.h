@@ -90,6 +90,7 @@ struct tr_log_state {
 enum tr_phase {
     PHASE_NEW,
     PHASE_REPLAYING,
+    PHASE_OPENING, /* replayed; waiting for a segment to write to */
     PHASE_READY,
     PHASE_DRAINING,
     PHASE_STOPPED,

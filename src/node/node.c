@@ -223,6 +223,17 @@ static void drain(struct tr_node *node, struct tr_effects *out)
     tr_effects_push(out, TR_EFFECT_STOPPED);
 }
 
+/* Ready when there is a segment to write to, or the disk has said that there will be none. */
+static void open_log(struct tr_node *node, struct tr_effects *out)
+{
+    tr_log_run(node, true, out);
+    bool is_open = !node->config.has_log || node->log.allocated >= node->log.segment;
+    if (!tr_effects_has_room(out, 1) || (!is_open && !node->log.is_refused))
+        return;
+    node->phase = PHASE_READY;
+    tr_effects_push(out, TR_EFFECT_RECOVERED);
+}
+
 static void configure(struct tr_node *node, const struct tr_node_config *config)
 {
     node->config.per_destination = config->per_destination;
@@ -275,6 +286,8 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
     handle(node, event, out);
     if (node->phase == PHASE_REPLAYING)
         tr_recovery_run(node, out);
+    if (node->phase == PHASE_OPENING)
+        open_log(node, out);
     if (node->phase == PHASE_READY) {
         tr_pops_run(node, out);
         sweep(node);

@@ -282,7 +282,8 @@ static void fail(struct tr_node *node, tr_ref ref, struct tr_record *record,
     }
     tr_steady_ms own_ms = record->due_ms - record->lag_ms;
     tr_steady_ms next_ms = own_ms + record->interval_ms;
-    tr_steady_ms retry_ms = node->steady_ms + backoff(node, flight, record->attempt);
+    /* The millisecond that has begun counts as a whole one, as with due times. */
+    tr_steady_ms retry_ms = node->steady_ms + 1 + backoff(node, flight, record->attempt);
     bool has_next = record->part == 0 && record->sequence < tr_record_pops(record);
     record->due_ms = retry_ms;
     record->lag_ms = retry_ms - own_ms;

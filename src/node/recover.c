@@ -232,8 +232,7 @@ static void finish(struct tr_node *node, struct tr_effects *out)
     log->allocated = log->segment + replay->spares;
     tr_log_open(node, log->segment + 1, first, previous_end);
     node->id_counter = (uint32_t)tr_random_below(&node->random, 1u << 20);
-    node->phase = PHASE_READY;
-    tr_effects_push(out, TR_EFFECT_RECOVERED);
+    node->phase = PHASE_OPENING;
 }
 
 static bool replay_batch(struct tr_node *node, const struct tr_log_segment *segment,

@@ -254,7 +254,7 @@ static void read_timer(const struct request *request)
     tr_timer_id id = request->event->of.request.timer.id;
     tr_ref found = TR_ARENA_NONE;
     struct tr_record record;
-    if (node->phase == PHASE_REPLAYING || node->phase == PHASE_NEW) {
+    if (node->phase < PHASE_READY) {
         answer(request, 503, "the node is starting");
         return;
     }
@@ -299,7 +299,7 @@ static void list(const struct request *request)
 {
     struct tr_node *node = request->node;
     const struct tr_api_request *query = request->event->of.request.query;
-    if (node->phase == PHASE_REPLAYING || node->phase == PHASE_NEW) {
+    if (node->phase < PHASE_READY) {
         answer(request, 503, "the node is starting");
         return;
     }

@@ -63,6 +63,11 @@ struct connection {
     bool is_dirty;
     bool is_reading;
     bool is_closing; /* after what is in `out` */
+    bool
+        is_lingering; /* refused in the middle of a request: the rest is read and thrown away, so */
+                      /* that the client sees the answer and not a reset */
+    bool is_shut;
+    uv_shutdown_t shutdown;
     bool is_closed;
     bool is_parsing;
 };
@@ -261,6 +266,12 @@ static void write_rest(struct connection *connection, size_t sent)
     }
 }
 
+static void on_shut(uv_shutdown_t *request, int status)
+{
+    (void)request; /* the client closes, or the sweep does */
+    (void)status;
+}
+
 static void flush(struct connection *connection)
 {
     if (connection->out_size > 0 && !connection->is_writing) {
@@ -282,10 +293,14 @@ static void flush(struct connection *connection)
             connection->out_cap = OUT_INLINE;
         }
     }
-    if (connection->is_closing && connection->out_size == 0 && !connection->is_writing)
-        close_connection(connection);
-    else
+    if (!connection->is_closing || connection->out_size > 0 || connection->is_writing) {
         resume(connection);
+    } else if (!connection->is_lingering) {
+        close_connection(connection);
+    } else if (!connection->is_shut) {
+        connection->is_shut = true;
+        uv_shutdown(&connection->shutdown, (uv_stream_t *)&connection->tcp, on_shut);
+    }
 }
 
 void tr_server_flush(struct tr_server *server)
@@ -499,8 +514,7 @@ static void refuse(struct connection *connection)
 {
     uint16_t number = begin_request(connection, TR_REQUEST_KINDS | KIND_CLOSE);
     answer_here(connection, number, connection->http.fault_status, connection->http.fault);
-    uv_read_stop((uv_stream_t *)&connection->tcp);
-    connection->is_reading = false;
+    connection->is_lingering = true;
     connection->in_size = 0;
 }
 
@@ -607,7 +621,7 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
         close_connection(connection);
         return;
     }
-    if (size == 0)
+    if (size == 0 || connection->is_lingering)
         return;
     touch(connection);
     bool is_kept = true;
@@ -631,7 +645,7 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
         close_connection(connection);
         return;
     }
-    if (is_paused(connection) && connection->is_reading) {
+    if (is_paused(connection) && connection->is_reading && !connection->is_lingering) {
         uv_read_stop(stream);
         connection->is_reading = false;
     }
@@ -683,7 +697,7 @@ static void on_sweep(uv_timer_t *timer)
             touch(connection); /* it is we who are late */
             continue;
         }
-        if (connection->in_size > 0 && !connection->is_closing) {
+        if (connection->in_size > 0 && !connection->is_closing && !connection->is_lingering) {
             uint16_t number = begin_request(connection, TR_REQUEST_KINDS | KIND_CLOSE);
             answer_here(connection, number, 408, "the request did not come to its end");
             tr_server_flush(server);

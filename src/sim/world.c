@@ -308,6 +308,8 @@ static void tick(struct world *world)
 
 /* ---- starts and ends ---- */
 
+static bool advance(struct world *world, uint64_t limit_ms);
+
 static void start_node(struct world *world)
 {
     struct tr_node_config config = {
@@ -341,7 +343,8 @@ static void start_node(struct world *world)
     step(world, &event);
     for (unsigned i = 0; !world->is_ready && !world->is_stopped; i++) {
         TR_ASSERT(i < 100000);
-        tick(world);
+        if (!advance(world, UINT64_MAX))
+            tick(world);
     }
     if (world->is_stopped)
         world->model.broken = "a log that was not damaged was refused";
@@ -359,8 +362,6 @@ static void crash(struct world *world)
     world->now_ms += draw(world, 5000);
     start_node(world);
 }
-
-static bool advance(struct world *world, uint64_t limit_ms);
 
 /* A clean stop and start: nothing may pop twice for it. */
 static void restart(struct world *world)
