@@ -24,6 +24,10 @@ typedef enum tr_exit tr_command(int argc, char **argv);
 
 tr_command tr_command_place;
 tr_command tr_command_plan;
+tr_command tr_command_timer;
+tr_command tr_command_status;
+tr_command tr_command_bench;
+tr_command tr_command_log;
 
 #if defined(__GNUC__)
 #define TR_PRINTF(format_at, arguments_at) __attribute__((format(printf, format_at, arguments_at)))

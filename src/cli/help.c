@@ -4,10 +4,14 @@
 #include <string.h>
 
 static const char general[] =
-    "tryst keeps appointments: which nodes hold a key, and what moves when nodes come and go.\n"
+    "tryst keeps appointments: timers that call a URI when they are due, and where keys live.\n"
     "\n"
     "usage: tryst COMMAND [OPTION]...\n"
     "\n"
+    "  timer      set, show, cancel and list timers on a node\n"
+    "  status     how a node is\n"
+    "  bench      how fast a node takes timers\n"
+    "  log        look at a stopped node's data, or repair it\n"
     "  place      where keys live: a line per key, its nodes in order\n"
     "  plan       what adding or removing nodes would move, before anyone moves anything\n"
     "  help       help on a command: tryst help place\n"
@@ -15,8 +19,60 @@ static const char general[] =
     "  --help     this text\n"
     "  --version  the version\n"
     "\n"
-    "Try:  tryst place --node a --node b --node c order-17 order-18\n"
+    "Try:  tryst timer add --in 30s --to http://127.0.0.1:9000/ \"time is up\"\n"
+    "      tryst place --node a --node b --node c order-17 order-18\n"
     "      tryst plan --node a --node b --node c --add d --svg plan.svg\n";
+
+static const char timer[] =
+    "usage: tryst timer add --in DURATION --to URI [OPTION]... [TEXT]\n"
+    "       tryst timer get ID...\n"
+    "       tryst timer cancel ID...\n"
+    "       tryst timer redrive ID...\n"
+    "       tryst timer ls [--dead] [--tag TAG]\n"
+    "\n"
+    "Sets, shows, cancels and lists timers. When a timer is due, its node POSTs TEXT to the URI.\n"
+    "Durations are seconds, or end in ms, s, m, h or d: 30, 1.5s, 15m, 2h.\n"
+    "\n"
+    "  --in DURATION          when it pops, from now\n"
+    "  --to URI               whom it calls, http:// or https://\n"
+    "  --repeat-for DURATION  pop again every --in, until this long from now\n"
+    "  --tag TAG              count it under TAG; of ls: only these\n"
+    "  --replicas N           nodes that hold it (2)\n"
+    "  --key KEY              an idempotency key: the same key makes the same timer, once\n"
+    "  --content-type TYPE    of TEXT (text/plain; charset=utf-8)\n"
+    "  --dead                 ls: pops whose attempts are spent; redrive tries them again\n"
+    "  --node HOST:PORT       the node (TRYST_NODE, or 127.0.0.1:7253)\n"
+    "  --json                 JSON instead of text\n";
+
+static const char status[] =
+    "usage: tryst status [--node HOST:PORT] [--json]\n"
+    "\n"
+    "Tells how a node is: what it holds, what it delivered and how late, its log and memory.\n"
+    "Ends with 0 if the node is ready, with 1 if it is not or cannot be reached.\n"
+    "\n"
+    "  --node HOST:PORT  the node (TRYST_NODE, or 127.0.0.1:7253)\n"
+    "  --json            JSON instead of text\n";
+
+static const char bench[] =
+    "usage: tryst bench [OPTION]...\n"
+    "\n"
+    "Sets timers on a node as fast as it takes them, then cancels them, and says how fast it was.\n"
+    "They are due in a day, so none pops meanwhile.\n"
+    "\n"
+    "  --timers N         how many (20000)\n"
+    "  --connections N    at once (64)\n"
+    "  --node HOST:PORT   the node (TRYST_NODE, or 127.0.0.1:7253)\n"
+    "  --json             JSON instead of text\n";
+
+static const char log_help[] =
+    "usage: tryst log check|dump|repair DIR\n"
+    "\n"
+    "Looks at the data directory of a node that is stopped.\n"
+    "\n"
+    "  check   whether it is sound; ends with 1 if it is not\n"
+    "  dump    everything in it, one entry a line\n"
+    "  repair  keep what is sound of a damaged log, under a new store id; the files as they\n"
+    "          were stay, with .damaged behind their names\n";
 
 /* clang-format off */
 #define CLUSTER_HELP                                                                              \
@@ -68,12 +124,22 @@ static const char plan[] =
 
 bool tr_help_print(FILE *out, const char *command)
 {
-    const char *text = command == NULL                 ? general
-                       : strcmp(command, "place") == 0 ? place
-                       : strcmp(command, "plan") == 0  ? plan
-                                                       : NULL;
-    if (text == NULL)
-        return false;
-    fputs(text, out);
-    return true;
+    static const struct {
+        const char *command;
+        const char *text;
+    } texts[] = {
+        {"timer", timer},  {"status", status}, {"bench", bench},
+        {"log", log_help}, {"place", place},   {"plan", plan},
+    };
+    if (command == NULL) {
+        fputs(general, out);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (strcmp(command, texts[i].command) == 0) {
+            fputs(texts[i].text, out);
+            return true;
+        }
+    }
+    return false;
 }

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/node.h"
+
+#include "wire/http.h"
+#include "wire/json.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define PATIENCE_S   10
+#define ANSWER_MAX   ((size_t)256 << 20)
+#define DEFAULT_NODE "127.0.0.1:7253"
+
+enum tr_exit tr_failure(const char *command, const char *format, ...)
+{
+    va_list arguments;
+    fprintf(stderr, "tryst %s: ", command);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    return TR_EXIT_FAILED;
+}
+
+const char *tr_node_address_or_default(const char *given)
+{
+    if (given != NULL)
+        return given;
+    const char *from_environment = getenv("TRYST_NODE");
+    return from_environment != NULL && from_environment[0] != '\0' ? from_environment
+                                                                   : DEFAULT_NODE;
+}
+
+int tr_node_connect(const char *command, const char *address)
+{
+    char host[256];
+    const char *colon = strrchr(address, ':');
+    size_t size = colon == NULL ? strlen(address) : (size_t)(colon - address);
+    const char *start = address;
+    if (size >= 2 && address[0] == '[' && address[size - 1] == ']') {
+        start++;
+        size -= 2;
+    }
+    if (size == 0 || size >= sizeof host) {
+        tr_failure(command, "the node must be HOST:PORT, not '%s'", address);
+        return -1;
+    }
+    memcpy(host, start, size);
+    host[size] = '\0';
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    int fault = getaddrinfo(host, colon == NULL ? "7253" : colon + 1, &hints, &found);
+    if (fault != 0) {
+        tr_failure(command, "%s cannot be looked up: %s", address, gai_strerror(fault));
+        return -1;
+    }
+    int file = -1;
+    struct timeval patience = {.tv_sec = PATIENCE_S};
+    for (struct addrinfo *at = found; at != NULL && file < 0; at = at->ai_next) {
+        file = socket(at->ai_family, SOCK_STREAM, 0);
+        if (file < 0)
+            continue;
+        setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+        if (connect(file, at->ai_addr, at->ai_addrlen) != 0) {
+            fault = errno;
+            close(file);
+            file = -1;
+        }
+    }
+    freeaddrinfo(found);
+    if (file < 0)
+        tr_failure(command, "cannot reach %s: %s; is trystd running there? (--node, TRYST_NODE)",
+                   address, strerror(fault));
+    return file;
+}
+
+static bool send_all(int file, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t sent = send(file, bytes, size, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent <= 0)
+            return false;
+        bytes += sent;
+        size -= (size_t)sent;
+    }
+    return true;
+}
+
+/* The value of Location, which the parser does not keep. */
+static void read_location(struct tr_reply *reply, size_t head)
+{
+    static const char name[] = "\r\nLocation: ";
+    for (size_t i = 0; i + sizeof name < head; i++) {
+        if (memcmp(reply->bytes + i, name, sizeof name - 1) != 0)
+            continue;
+        const char *value = reply->bytes + i + sizeof name - 1;
+        size_t size = strcspn(value, "\r\n");
+        if (size < sizeof reply->location) {
+            memcpy(reply->location, value, size);
+            reply->location[size] = '\0';
+        }
+        return;
+    }
+}
+
+static bool read_reply(int file, struct tr_reply *reply)
+{
+    struct tr_http http;
+    size_t size = 0;
+    size_t cap = 0;
+    enum tr_http_state state = TR_HTTP_MORE;
+    tr_http_init_response(&http, ANSWER_MAX);
+    while (state == TR_HTTP_MORE) {
+        if (cap - size < 65536) {
+            cap = cap * 2 + 65536;
+            reply->bytes = tr_reallocate(reply->bytes, cap, 1);
+        }
+        ssize_t got = recv(file, reply->bytes + size, cap - size - 1, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        state = tr_http_feed(&http, reply->bytes, size, size + (size_t)got);
+        size += (size_t)got;
+        reply->bytes[size] = '\0';
+    }
+    if (state != TR_HTTP_COMPLETE)
+        return false;
+    reply->status = tr_http_status(&http);
+    reply->body = tr_http_span(reply->bytes, http.body);
+    read_location(reply, http.body.size > 0 ? http.body.at : size);
+    return true;
+}
+
+bool tr_node_ask(const char *command, const char *address, const char *request, size_t size,
+                 struct tr_reply *reply)
+{
+    *reply = (struct tr_reply){0};
+    int file = tr_node_connect(command, address);
+    if (file < 0)
+        return false;
+    bool is_answered = send_all(file, request, size) && read_reply(file, reply);
+    if (!is_answered)
+        tr_failure(command, "%s did not answer: %s", address,
+                   errno == EAGAIN ? "it takes too long" : "the connection broke");
+    close(file);
+    return is_answered;
+}
+
+void tr_reply_free(struct tr_reply *reply)
+{
+    free(reply->bytes);
+    reply->bytes = NULL;
+}
+
+enum tr_exit tr_reply_refused(const char *command, const struct tr_reply *reply)
+{
+    struct tr_json json;
+    enum tr_json_token token = TR_JSON_OBJECT;
+    tr_json_init(&json, (char *)(uintptr_t)reply->body.text, reply->body.size);
+    while (token != TR_JSON_END && token != TR_JSON_BAD) {
+        token = tr_json_next(&json);
+        if (token == TR_JSON_KEY && tr_span_equals(json.text, TR_SPAN("detail")) &&
+            tr_json_next(&json) == TR_JSON_STRING)
+            return tr_failure(command, "%.*s (%u)", (int)json.text.size, json.text.text,
+                              reply->status);
+    }
+    return tr_failure(command, "the node answered %u %s", reply->status,
+                      tr_status_phrase(reply->status));
+}
