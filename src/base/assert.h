@@ -9,6 +9,9 @@
 #define TR_ASSERT(condition)                                                                       \
     ((condition) ? (void)0 : tr_assert_failed(#condition, __FILE__, __LINE__))
 
+/* A place that cannot be reached. */
+#define TR_UNREACHABLE(why) tr_assert_failed(why, __FILE__, __LINE__)
+
 /* Writes one line to standard error and aborts. */
 _Noreturn void tr_assert_failed(const char *condition, const char *file, int line);
 

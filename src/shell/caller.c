@@ -325,12 +325,12 @@ static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
     *buffer = uv_buf_init(link->caller->buffer, READ_SIZE);
 }
 
-static bool is_denied(const struct tr_config *config, const struct sockaddr *address)
+static bool is_denied(const struct tr_config *config, const struct sockaddr_storage *address)
 {
-    const uint8_t *bytes = address->sa_family == AF_INET6
+    const uint8_t *bytes = address->ss_family == AF_INET6
                                ? ((const struct sockaddr_in6 *)address)->sin6_addr.s6_addr
                                : (const uint8_t *)&((const struct sockaddr_in *)address)->sin_addr;
-    bool is_ipv6 = address->sa_family == AF_INET6;
+    bool is_ipv6 = address->ss_family == AF_INET6;
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     if (is_ipv6 && memcmp(bytes, mapped, sizeof mapped) == 0) {
         bytes += 12; /* an IPv4 address in IPv6's clothes */
@@ -348,15 +348,15 @@ static bool is_denied(const struct tr_config *config, const struct sockaddr *add
     return false;
 }
 
-static void set_port(struct sockaddr *address, uint16_t port)
+static void set_port(struct sockaddr_storage *address, uint16_t port)
 {
-    if (address->sa_family == AF_INET6)
+    if (address->ss_family == AF_INET6)
         ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
     else
         ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
-static void connect_to(struct call *call, const struct sockaddr *address)
+static void connect_to(struct call *call, const struct sockaddr_storage *address)
 {
     struct tr_caller *caller = call->caller;
     if (is_denied(&caller->daemon->config, address)) {
@@ -379,11 +379,8 @@ static void connect_to(struct call *call, const struct sockaddr *address)
     request->data = link;
     if (call->is_tls)
         link->tls = tr_tls_new(caller->tls, call->host);
-    struct sockaddr_storage target;
-    memcpy(&target, address,
-           address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                          : sizeof(struct sockaddr_in));
-    set_port((struct sockaddr *)&target, call->port);
+    struct sockaddr_storage target = *address;
+    set_port(&target, call->port);
     if ((call->is_tls && link->tls == NULL) ||
         uv_tcp_connect(request, &link->tcp, (struct sockaddr *)&target, on_connected) != 0) {
         free(request);
@@ -410,7 +407,7 @@ static void connect_by_name(struct call *call, struct name *name)
         finish(call, TR_CALLBACK_UNREACHED, 0, 0);
         return;
     }
-    connect_to(call, (struct sockaddr *)&name->addresses[name->turn++ % name->count]);
+    connect_to(call, &name->addresses[name->turn++ % name->count]);
 }
 
 static void on_looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
@@ -506,7 +503,7 @@ static void start(struct call *call)
     struct sockaddr_storage address;
     if (uv_ip4_addr(call->host, call->port, (struct sockaddr_in *)&address) == 0 ||
         uv_ip6_addr(call->host, call->port, (struct sockaddr_in6 *)&address) == 0)
-        connect_to(call, (struct sockaddr *)&address);
+        connect_to(call, &address);
     else
         look_up(call);
 }

@@ -231,8 +231,7 @@ static bool do_job(struct tr_disk *disk, struct job *job, struct done *done)
     case TR_EFFECT_STOPPED:
         break;
     }
-    TR_ASSERT(!"not an order for the disk");
-    return false;
+    TR_UNREACHABLE("not an order for the disk");
 }
 
 /* Waits for a job; with an interval of syncs, not longer than to the next one. */

@@ -196,7 +196,7 @@ tr_ref tr_arena_take(struct tr_arena *arena, enum tr_arena_kind kind, size_t siz
     uint32_t piece = block->fresh;
     if (block->free != 0) {
         piece = block->free - 1u;
-        struct free_piece *free = (struct free_piece *)(start + (size_t)piece * class_size(class));
+        struct free_piece *free = (void *)(start + (size_t)piece * class_size(class));
         block->free = free->next;
     } else {
         block->fresh++;
@@ -236,7 +236,7 @@ void tr_arena_give(struct tr_arena *arena, tr_ref ref)
     uint32_t *list = &arena->partial[block->kind][block->class];
     if (block->used == class_pieces(block->class))
         link_block(arena, list, index);
-    struct free_piece *free = (struct free_piece *)(arena->base + offset);
+    struct free_piece *free = (void *)(arena->base + offset);
     free->zero = 0;
     free->next = block->free;
     block->free = (uint16_t)(piece + 1);

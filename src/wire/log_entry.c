@@ -140,8 +140,7 @@ size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
     case TR_LOG_MARKS:
         break;
     }
-    TR_ASSERT(!"an entry of this type is not written");
-    return 0;
+    TR_UNREACHABLE("an entry of this type is not written");
 }
 
 static void get_record(struct tr_reader *in, struct tr_record *record)

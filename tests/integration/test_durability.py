@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was answered survives: kill -9, torn tails, damage, full disks."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import TRYST, Receiver, timer_body, wait_for
+
+ROUNDS = int(os.environ.get("TRYST_ROUNDS", "4"))
+SMALL = "[storage]\nsegment-size = 1M\n[limits]\nopaque = 64K\n"
+
+
+def segments(node):
+    return sorted(os.path.join(node.data_dir, name) for name in os.listdir(node.data_dir) if name.endswith(".segment"))
+
+
+def used_segments(node):
+    return [path for path in segments(node) if open(path, "rb").read(8) == b"trystlog"]
+
+
+class Client(threading.Thread):
+    """Sets and cancels timers until the node goes; knows what was answered."""
+
+    def __init__(self, node, receiver, number, round_number):
+        super().__init__()
+        self.node, self.receiver, self.name_ = node, receiver, f"{round_number}-{number}"
+        self.random = random.Random(self.name_)
+        self.acked = {}  # path -> (due, repeats)
+        self.cancelled = set()
+        self.maybe = set()
+        self.locations = {}
+
+    def run(self):
+        for i in range(100000):
+            path = f"/{self.name_}-{i}"
+            interval = self.random.choice([0.3, 1, 2, 3, 4])
+            due = time.clock_gettime(time.CLOCK_BOOTTIME) + interval
+            try:
+                answer = self.node.create(self.receiver.uri + path, interval)
+                if answer.status == 200:
+                    self.acked[path] = due
+                    self.locations[path] = answer.location
+                if self.locations and self.random.random() < 0.2:
+                    victim = self.random.choice(list(self.locations))
+                    location = self.locations.pop(victim)
+                    self.maybe.add(victim)
+                    if self.node.request("DELETE", location).status == 200:
+                        self.cancelled.add((victim, time.clock_gettime(time.CLOCK_BOOTTIME)))
+            except (OSError, Exception):
+                return
+
+
+def test_kill_9_under_load(nodes):
+    """Every acknowledged timer pops, no acknowledged cancel does, nothing is early."""
+    receiver = Receiver()
+    node = nodes(config="[callback]\nbackoff-ms = 100\n").start()
+    acked, cancelled, maybe = {}, {}, set()
+    for number in range(ROUNDS):
+        clients = [Client(node, receiver, i, number) for i in range(4)]
+        for client in clients:
+            client.start()
+        time.sleep(random.uniform(0.2, 0.8))
+        node.kill()
+        for client in clients:
+            client.join()
+            acked.update(client.acked)
+            cancelled.update(dict(client.cancelled))
+            maybe |= client.maybe
+        node.start()
+    assert len(acked) > 20 * ROUNDS and len(cancelled) > ROUNDS
+    wanted = {path for path in acked if path not in maybe}
+    wait_for(lambda: wanted <= {pop.path for pop in list(receiver.pops)}, 30, "every acknowledged timer")
+    for pop in list(receiver.pops):
+        if pop.path in acked:
+            assert pop.at >= acked[pop.path], "early"
+        if pop.path in cancelled:
+            assert pop.at <= cancelled[pop.path] + 0.05, "popped after an acknowledged cancel"
+    receiver.close()
+
+
+def test_a_torn_tail_is_cut(node, receiver):
+    kept = node.create(receiver.uri, 3600).location
+    node.kill()
+    path = used_segments(node)[-1]
+    data = open(path, "rb").read()
+    end = len(data.rstrip(b"\0")) + 8 & ~7
+    with open(path, "r+b") as file:
+        file.seek(end)
+        file.write(b"TRB1" + b"\x40\0\0\0" + b"garbage" * 9)
+    assert subprocess.run([TRYST, "log", "check", node.data_dir], capture_output=True, text=True).returncode == 0
+    node.start()
+    assert "torn tail" in node.log()
+    assert node.get(kept).status == 200
+    node.kill()
+    node.start()
+    assert node.get(kept).status == 200
+
+
+def flip(path, offset):
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 0x10]))
+
+
+def test_damage_is_refused_and_repaired(node, receiver):
+    locations = [node.create(receiver.uri, 3600, opaque=f"opaque-{i}-").location for i in range(20)]
+    node.kill()
+    path = used_segments(node)[0]
+    flip(path, open(path, "rb").read().index(b"opaque-5-"))
+    node.start(wait=False)
+    assert node.process.wait(10) == 1
+    found = re.search(r"(\S+\.segment) is damaged at offset (\d+)", node.log())
+    assert found and found.group(1) == path
+    check = subprocess.run([TRYST, "log", "check", node.data_dir], capture_output=True, text=True)
+    assert check.returncode == 1 and path in check.stdout
+    repair = subprocess.run([TRYST, "log", "repair", node.data_dir], capture_output=True, text=True)
+    assert repair.returncode == 0 and "kept" in repair.stdout
+    assert os.path.exists(path + ".damaged")
+    node.start()
+    alive = [location for location in locations if node.get(location).status == 200]
+    assert 15 <= len(alive) < 20 and locations[5] not in alive
+
+
+def test_a_newer_format_is_refused(node):
+    node.stop()
+    path = used_segments(node)[0]
+    with open(path, "r+b") as file:
+        file.seek(8)
+        file.write(b"\x63")
+    node.start(wait=False)
+    assert node.process.wait(10) == 1
+    assert "newer version" in node.log() and path in node.log()
+
+
+def test_a_missing_segment_is_refused(nodes, receiver):
+    node = nodes(config=SMALL).start()
+    while len(used_segments(node)) < 3:
+        node.create(receiver.uri, 3600, opaque="o" * 60000)
+    node.kill()
+    os.unlink(used_segments(node)[1])
+    node.start(wait=False)
+    assert node.process.wait(10) == 1
+    assert "missing" in node.log()
+
+
+def test_two_processes_do_not_share_a_directory(node, nodes):
+    second = nodes(data_dir=node.data_dir)
+    second.start(wait=False)
+    assert second.process.wait(10) == 1
+    assert "another process uses the data directory" in second.log()
+
+
+@pytest.mark.parametrize("sync", ["always", "interval", "never"])
+def test_every_kind_of_sync_survives_kill_9(nodes, receiver, sync):
+    node = nodes(config=f"[storage]\nsync = {sync}\nsync-interval-ms = 50\n").start()
+    locations = [node.create(receiver.uri, 3600).location for _ in range(30)]
+    node.kill()
+    node.start()
+    assert all(node.get(location).status == 200 for location in locations)
+
+
+def test_without_a_data_directory_all_is_in_memory(nodes, receiver):
+    node = nodes(data_dir="none").start()
+    location = node.create(receiver.uri, 3600).location
+    node.create(receiver.uri, 0.05)
+    receiver.wait(1)
+    node.stop()
+    node.start()
+    assert node.get(location).status == 404
+
+
+def test_what_fell_due_meanwhile_pops_at_once(node, receiver):
+    node.create(receiver.uri, 0.3, 0.9)
+    node.kill()
+    time.sleep(1.2)
+    node.start()
+    pops = receiver.wait(3, 3)
+    assert [pop.sequence for pop in pops] == [1, 2, 3]
+
+
+def test_a_clean_stop_finishes_callbacks(nodes, receiver):
+    node = nodes().start()
+    node.create(receiver.uri + "/slow/0.5", 0.05)
+    receiver.wait(1)
+    assert node.stop() == 0
+    node.start()
+    time.sleep(0.3)
+    assert len(receiver.pops) == 1  # it was booked as delivered
+    assert node.metrics()['tryst_timers{state="pending"}'] == 0
+
+
+def test_old_segments_are_reclaimed(nodes, receiver):
+    node = nodes(config=SMALL).start()
+    keep = node.create(receiver.uri, 3600, opaque="kept" * 1000).location
+    location = node.create(receiver.uri, 3600, opaque="first").location
+    for _ in range(400):
+        assert node.request("PUT", location, timer_body(receiver.uri, 3600, opaque="o" * 60000)).status == 200
+    wait_for(lambda: node.metrics()["tryst_log_segments"] < 9, what="reclaiming")
+    assert node.metrics()["tryst_log_reclaimed_total"] > 0
+    assert "0000000000000001" not in segments(node)[0]
+    node.kill()
+    node.start()
+    assert node.get(keep).json()["callback"]["http"]["opaque"] == "kept" * 1000
+    assert node.get(location).status == 200
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    mount = tmp_path / "small"
+    mount.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mount)], capture_output=True)
+    if made.returncode != 0:
+        pytest.skip("a small file system wants root")
+    yield mount
+    subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+def test_a_full_disk_refuses_and_heals(nodes, receiver, small_disk):
+    node = nodes(config=SMALL, data_dir=str(small_disk / "data")).start()
+    short = [node.create(f"{receiver.uri}/{i}", 4).location for i in range(50)]
+    (small_disk / "ballast").write_bytes(b"x" * (3 << 20))
+    kept, answer = [], None
+    for _ in range(300):
+        answer = node.create(receiver.uri, 3600, opaque="o" * 60000)
+        if answer.status != 200:
+            break
+        kept.append(answer.location)
+    assert answer.status == 507 and answer.headers["retry-after"]
+    assert "the disk is full" in answer.detail and "the disk is full" in node.log()
+    assert node.get("/readyz").json()["disk"]
+    receiver.wait(50, 8)  # pops go on
+    wait_for(lambda: node.metrics()['tryst_pops_total{result="delivered"}'] == 50)
+    for location in kept:
+        assert node.get(location).status == 200
+    node.kill()  # also through a crash
+    node.start()
+    assert all(node.get(location).status == 200 for location in kept)
+    assert all(node.get(location).status == 404 for location in short)
+    (small_disk / "ballast").unlink()
+    wait_for(lambda: node.create(receiver.uri, 3600, opaque="o" * 60000).status == 200, what="healing")
+    time.sleep(0.2)
+    assert len(receiver.pops) == 50
+
+
+def test_stopping_twice_is_at_once(nodes, receiver):
+    node = nodes(config="[callback]\ntimeout-ms = 20000\n").start()
+    node.create(receiver.uri + "/mute", 0.05)
+    receiver.wait(1)
+    node.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: "stopping" in node.log())
+    node.process.send_signal(signal.SIGINT)
+    assert node.process.wait(5) == 0
+    node.start()
+    receiver.wait(2)  # it was not booked, so it is made again
+    receiver.release.set()

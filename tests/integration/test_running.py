@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command line, configuration, signals, logs, and the command for people."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from conftest import TRYST, TRYSTD, free_port, wait_for
+
+
+def run(*arguments, **options):
+    return subprocess.run([TRYSTD, *arguments], capture_output=True, text=True, timeout=20, **options)
+
+
+def tryst(node, *arguments):
+    return subprocess.run([TRYST, *arguments], capture_output=True, text=True, timeout=20, env={**os.environ, "TRYST_NODE": f"127.0.0.1:{node.port}"})
+
+
+def test_help_and_version():
+    assert "--listen" in run("--help").stdout and run("--help").returncode == 0
+    assert re.match(r"trystd \d+\.\d+\.\d+\n", run("--version").stdout)
+
+
+def test_an_unknown_option_is_told():
+    answer = run("--nonsense")
+    assert answer.returncode == 2 and "--help" in answer.stderr
+
+
+def test_without_arguments_it_is_a_working_node(tmp_path):
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", 7253)) == 0:
+            pytest.skip("something else listens on 7253")
+    process = subprocess.Popen([TRYSTD], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stderr.readline()
+        assert "ready on 127.0.0.1:7253" in line
+        assert (tmp_path / "tryst-data").is_dir()
+    finally:
+        process.terminate()
+        assert process.wait(10) == 0
+        process.stderr.close()
+
+
+def test_all_faults_of_a_config_are_told_at_once(tmp_path):
+    config = tmp_path / "bad.conf"
+    config.write_text("[http]\nbind-port = seven\nnonsense = 1\n[storage]\nsync = maybe\nbroken line\n[callback]\ndeny = 300.1.1.1/8\n[limits]\nopaque = 4T\n")
+    answer = run("--config", str(config), "--check-config")
+    assert answer.returncode == 2
+    lines = [line for line in answer.stderr.splitlines() if "error" in line]
+    assert len(lines) == 6
+    for number, line in zip([2, 3, 5, 6, 8, 10], lines):
+        assert f"{config}:{number}: " in line
+
+
+def test_a_good_config_is_good(tmp_path):
+    config = tmp_path / "good.conf"
+    config.write_text("; all of it\n[http]\nbind-address = 127.0.0.1\n[logging]\nlevel = 4\nformat = json\n[callback]\ndeny = 10.0.0.0/8, fe80::/10 # why\n")
+    answer = run("--config", str(config), "--check-config")
+    assert answer.returncode == 0 and "good" in answer.stdout
+
+
+def test_a_missing_config_is_a_fault():
+    assert run("--config", "/no/such/file", "--check-config").returncode == 2
+
+
+def test_a_value_of_any_length_is_read(tmp_path):
+    config = tmp_path / "long.conf"
+    folder = tmp_path / ("d" * 200)
+    folder.mkdir()
+    config.write_text(f"[storage]\ndata-dir = {folder / ('e' * 200)}\n")
+    assert run("--config", str(config), "--check-config").returncode == 0
+
+
+def test_the_flags_and_files_of_the_original(tmp_path):
+    port = free_port()
+    (tmp_path / "cluster.conf").write_text(f"[cluster]\nlocalhost = 127.0.0.1:{port}\nnode = 127.0.0.1:{port}\n[logging]\nlevel = 5\n")
+    (tmp_path / "local.conf").write_text(
+        f"[http]\nbind-address = 127.0.0.1\nbind-port = {port}\nthreads = 50\n[logging]\nfolder = {tmp_path}\nlevel = 2\n[identity]\ninstance_id = 5\ndeployment_id = 3\n"
+        "[throttling]\ntarget_latency = 100000\nmax_tokens = 20\n[exceptions]\nmax_ttl = 600\n[dns]\nservers = 127.0.0.1\n[sites]\nlocal_site = here\n"
+    )
+    process = subprocess.Popen(
+        [TRYSTD, "--local-config-file", str(tmp_path / "local.conf"), "--cluster-config-file", str(tmp_path / "cluster.conf"), "--shared-config-file", str(tmp_path / "none.conf"),
+         "--pidfile", str(tmp_path / "pid"), "--data-dir", str(tmp_path / "data")],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+    )
+    try:
+        log = tmp_path / "tryst_current.txt"
+        wait_for(lambda: log.exists() and "ready on" in log.read_text(), what="the log in its folder")
+        assert (tmp_path / "pid").read_text().strip() == str(process.pid)
+        body = '{"timing":{"interval":9},"callback":{"http":{"uri":"http://h/","opaque":""}}}'
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as stream:
+            stream.sendall(f"POST /timers HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            location = re.search(r"/timers/([0-9a-f]{16})", stream.recv(1000).decode()).group(1)
+        assert int(location, 16) >> 20 & 1023 == 3 << 7 | 5  # the identity is in the id
+        second = run("--local-config-file", str(tmp_path / "local.conf"), "--pidfile", str(tmp_path / "pid"), "--data-dir", str(tmp_path / "other"))
+        assert second.returncode == 2
+    finally:
+        process.terminate()
+        assert process.wait(10) == 0
+        errors = process.stderr.read()
+        process.stderr.close()
+    assert "means nothing here" in errors and "threads" in errors
+    assert not (tmp_path / "pid").exists()
+
+
+def test_it_goes_to_the_background(tmp_path):
+    port = free_port()
+    command = [TRYSTD, "--daemon", "--pidfile", str(tmp_path / "pid"), "--listen", f"127.0.0.1:{port}", "--data-dir", "none"]
+    assert subprocess.run(command, cwd=tmp_path, stderr=subprocess.DEVNULL, timeout=20).returncode == 0
+    pid = int(wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), what="the pidfile"))
+    wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+    os.kill(pid, signal.SIGTERM)
+    wait_for(lambda: not (tmp_path / "pid").exists(), what="its end")
+
+
+def test_the_environment_overrides(nodes):
+    node = nodes(config="[limits]\nopaque = 64K\n", environment={"TRYST_LIMITS_OPAQUE": "10"}).start()
+    assert node.create("http://h/", 100, opaque="o" * 11).status == 413
+    bad = nodes(environment={"TRYST_CALLBACK_TIMEOUT_MS": "soon"})
+    bad.start(wait=False)
+    assert bad.process.wait(10) == 2 and "TRYST_CALLBACK_TIMEOUT_MS" in bad.log()
+
+
+def test_logs_as_json(nodes):
+    node = nodes(config="[logging]\nformat = json\n").start()
+    line = json.loads(node.log().splitlines()[0])
+    assert line["level"] == "status" and "ready" in line["message"] and line["time"].endswith("Z")
+
+
+def test_a_reload_takes_effect(node, receiver):
+    node.config.write_text("[callback]\nattempts = 1\n")
+    node.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "in force" in node.log())
+    node.create(receiver.uri + "/status/500", 0.05)
+    wait_for(lambda: node.metrics()['tryst_pops_total{result="dead"}'] == 1)
+    assert len(receiver.pops) == 1
+
+
+def test_resync_is_answered(node):
+    node.process.send_signal(signal.SIGUSR1)
+    wait_for(lambda: "resync" in node.log())
+    assert node.get("/ping").status == 200
+
+
+def test_systemd_is_told(nodes, tmp_path):
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    listener.bind(str(tmp_path / "notify"))
+    listener.settimeout(10)
+    node = nodes(environment={"NOTIFY_SOCKET": str(tmp_path / "notify")}).start()
+    assert listener.recv(100).startswith(b"READY=1")
+    node.stop()
+    assert listener.recv(100).startswith(b"STOPPING=1")
+    listener.close()
+
+
+def test_a_port_in_use_is_told(node, nodes):
+    second = nodes(port=node.port)
+    second.start(wait=False)
+    assert second.process.wait(10) == 1
+    assert "cannot listen" in second.log() and "--listen" in second.log()
+
+
+def test_the_metrics_are_prometheus_text(node, receiver):
+    node.create(receiver.uri, 0.05)
+    receiver.wait(1)
+    wait_for(lambda: node.metrics()["tryst_pop_lateness_seconds_count"] == 1)
+    text = node.get("/metrics").body.decode()
+    for line in text.splitlines():
+        assert re.match(r"^(# (HELP|TYPE) tryst_\S+ .+|tryst_\w+(\{[^}]*\})? [0-9.]+)$", line), line
+    names = set(re.findall(r"^# TYPE (\S+)", text, re.M))
+    assert {"tryst_timers", "tryst_pop_lateness_seconds", "tryst_commit_duration_seconds", "tryst_callback_duration_seconds", "tryst_queue_depth"} <= names
+
+
+def test_timers_by_hand(node, receiver):
+    added = tryst(node, "timer", "add", "--in", "200ms", "--to", receiver.uri + "/hand", "--tag", "T", "time is up")
+    assert added.returncode == 0
+    name = added.stdout.strip()
+    assert json.loads(tryst(node, "timer", "get", name).stdout)["callback"]["http"]["opaque"] == "time is up"
+    assert name in tryst(node, "timer", "ls").stdout and name in tryst(node, "timer", "ls", "--tag", "T").stdout
+    assert receiver.wait(1)[0].body == b"time is up"
+    later = json.loads(tryst(node, "timer", "add", "--in", "1h", "--to", receiver.uri, "--json").stdout)["id"]
+    assert tryst(node, "timer", "cancel", later).returncode == 0
+    gone = tryst(node, "timer", "get", later)
+    assert gone.returncode == 1 and "no such timer" in gone.stderr
+    wait_for(lambda: json.loads(tryst(node, "timer", "ls", "--json").stdout)["timers"] == [])
+
+
+def test_dead_pops_by_hand(nodes, receiver):
+    node = nodes(config="[callback]\nattempts = 1\n").start()
+    receiver.status = 500
+    name = tryst(node, "timer", "add", "--in", "0", "--to", receiver.uri).stdout.strip()
+    wait_for(lambda: name in tryst(node, "timer", "ls", "--dead").stdout, what="a dead pop in the list")
+    receiver.status = 200
+    assert tryst(node, "timer", "redrive", name).returncode == 0
+    receiver.wait(2)
+
+
+def test_status_and_bench(node):
+    assert "ready" in tryst(node, "status").stdout
+    assert json.loads(tryst(node, "status", "--json").stdout)["ready"] is True
+    bench = tryst(node, "bench", "--timers", "500", "--connections", "8", "--json")
+    assert bench.returncode == 0 and [json.loads(line)["what"] for line in bench.stdout.splitlines()] == ["create", "cancel"]
+    assert node.metrics()['tryst_timers{state="pending"}'] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (["timer"], "add, get"),
+        (["timer", "add"], "--in"),
+        (["timer", "add", "--in", "soon", "--to", "http://h"], "no duration"),
+        (["timer", "get"], "which timer"),
+        (["timer", "get", "xyz"], "no timer's id"),
+        (["timer", "fly"], "no verb"),
+        (["status", "--node", ":1"], "HOST:PORT"),
+        (["log", "check"], "data directory"),
+        (["log", "check", "/no/such/dir"], "/no/such/dir"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line(arguments, message):
+    answer = subprocess.run([TRYST, *arguments], capture_output=True, text=True, timeout=20)
+    assert answer.returncode in (1, 2) and message in answer.stderr and answer.stderr.count("\n") == 1
+
+
+def test_an_unreachable_node_is_told():
+    answer = subprocess.run([TRYST, "status", "--node", f"127.0.0.1:{free_port()}"], capture_output=True, text=True, timeout=20)
+    assert answer.returncode == 1 and "is trystd running" in answer.stderr
+
+
+def test_the_log_can_be_dumped(node, receiver):
+    node.create(receiver.uri, 3600)
+    assert "stop it first" in tryst(node, "log", "check", node.data_dir).stderr
+    node.stop()
+    assert tryst(node, "log", "check", node.data_dir).stdout.startswith("sound")
+    dump = tryst(node, "log", "dump", node.data_dir).stdout
+    assert " record " in dump and receiver.uri in dump and "clean stop" in dump
+
+
+def test_many_idle_connections(nodes):
+    node = nodes().start()
+    count = int(os.environ.get("TRYST_IDLE", "2000"))
+    streams = []
+    for _ in range(count):
+        streams.append(socket.create_connection(("127.0.0.1", node.port)))
+    start = time.monotonic()
+    assert node.get("/ping").status == 200 and time.monotonic() - start < 2
+    assert node.metrics()["tryst_connections"] >= count
+    for stream in streams:
+        stream.close()
+    wait_for(lambda: node.metrics()["tryst_connections"] < 10)
