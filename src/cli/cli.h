@@ -28,6 +28,7 @@ tr_command tr_command_timer;
 tr_command tr_command_status;
 tr_command tr_command_bench;
 tr_command tr_command_log;
+tr_command tr_command_receive;
 
 #if defined(__GNUC__)
 #define TR_PRINTF(format_at, arguments_at) __attribute__((format(printf, format_at, arguments_at)))

@@ -11,6 +11,7 @@ static const char general[] =
     "  timer      set, show, cancel and list timers on a node\n"
     "  status     how a node is\n"
     "  bench      how fast a node takes timers\n"
+    "  receive    print what pops, for trying things out\n"
     "  log        look at a stopped node's data, or repair it\n"
     "  place      where keys live: a line per key, its nodes in order\n"
     "  plan       what adding or removing nodes would move, before anyone moves anything\n"
@@ -63,6 +64,14 @@ static const char bench[] =
     "  --connections N    at once (64)\n"
     "  --node HOST:PORT   the node (TRYST_NODE, or 127.0.0.1:7253)\n"
     "  --json             JSON instead of text\n";
+
+static const char receive[] =
+    "usage: tryst receive [HOST:PORT] [--count N]\n"
+    "\n"
+    "Listens (on 127.0.0.1:9000), prints a line for each pop that comes, and answers 200.\n"
+    "For trying things out: set a timer with --to http://127.0.0.1:9000/ and watch.\n"
+    "\n"
+    "  --count N  end after N pops\n";
 
 static const char log_help[] =
     "usage: tryst log check|dump|repair DIR\n"
@@ -128,8 +137,8 @@ bool tr_help_print(FILE *out, const char *command)
         const char *command;
         const char *text;
     } texts[] = {
-        {"timer", timer},  {"status", status}, {"bench", bench},
-        {"log", log_help}, {"place", place},   {"plan", plan},
+        {"timer", timer},     {"status", status}, {"bench", bench}, {"log", log_help},
+        {"receive", receive}, {"place", place},   {"plan", plan},
     };
     if (command == NULL) {
         fputs(general, out);

@@ -41,6 +41,8 @@ enum tr_http_header {
     TR_HTTP_IDEMPOTENCY_KEY,
     TR_HTTP_RANGE,
     TR_HTTP_RETRY_AFTER,
+    TR_HTTP_SEQUENCE,
+    TR_HTTP_TIMER_ID,
     TR_HTTP_HEADERS,
 };
 

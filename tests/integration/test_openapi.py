@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/openapi.json against the server: every operation it names answers as it says, and refuses what it does not name."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from conftest import timer_body, wait_for
+
+DOCUMENT = json.loads((Path(__file__).resolve().parent.parent.parent / "docs" / "openapi.json").read_text())
+METHODS = ["get", "put", "post", "delete", "patch", "options"]
+ID = "0123456789abcdef-2"
+
+
+def resolve(schema):
+    while "$ref" in schema:
+        part = DOCUMENT
+        for name in schema["$ref"].split("/")[1:]:
+            part = part[name]
+        schema = part
+    return schema
+
+
+def check(value, schema, where="body"):
+    """As much of JSON Schema as the document uses."""
+    schema = resolve(schema)
+    kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float)}
+    if "type" in schema:
+        assert isinstance(value, kinds[schema["type"]]), (where, value)
+    if "enum" in schema:
+        assert value in schema["enum"], (where, value)
+    if "const" in schema:
+        assert value == schema["const"], (where, value)
+    if "pattern" in schema:
+        assert re.search(schema["pattern"], value), (where, value)
+    if "minimum" in schema:
+        assert value >= schema["minimum"], (where, value)
+    if isinstance(value, dict):
+        for name in schema.get("required", []):
+            assert name in value, (where, name)
+        for name, member in value.items():
+            if name in schema.get("properties", {}):
+                check(member, schema["properties"][name], f"{where}.{name}")
+            else:
+                assert schema.get("additionalProperties", True), (where, name)
+    if isinstance(value, list):
+        for i, item in enumerate(value):
+            check(item, schema.get("items", {}), f"{where}[{i}]")
+
+
+def check_answer(answer, operation):
+    described = operation["responses"].get(str(answer.status))
+    assert described is not None, f"{answer.status} is not described for {operation['operationId']}: {answer.body}"
+    described = resolve(described)
+    for name, header in described.get("headers", {}).items():
+        assert re.search(header["schema"]["pattern"], answer.headers[name.lower()])
+    content = described.get("content", {})
+    if not content:
+        assert answer.body == b""
+        return
+    kind = answer.headers["content-type"].split(";")[0]
+    assert kind in content
+    if kind.endswith("json"):
+        check(answer.json(), content[kind]["schema"])
+
+
+OPERATIONS = [(path, method, item[method]) for path, item in DOCUMENT["paths"].items() for method in METHODS if method in item]
+
+
+@pytest.mark.parametrize("path,method,operation", OPERATIONS, ids=[operation["operationId"] for _, _, operation in OPERATIONS])
+def test_an_operation_answers_as_described(node, receiver, path, method, operation):
+    existing = node.create(receiver.uri, 3600, tags=[{"type": "T"}]).location.split("/")[2]
+    good = timer_body(receiver.uri, 3600)
+    for name in (existing, ID):
+        for body in ([good, "[]", "{"] if "requestBody" in operation else [None]):
+            answer = node.request(method.upper(), path.replace("{id}", name), body)
+            check_answer(answer, operation)
+            assert answer.status // 100 == (4 if body in ("[]", "{") or (answer.status == 404 and operation["operationId"] in ("read", "redrive")) else 2)
+    for parameter in operation.get("parameters", []):
+        if parameter["in"] != "query":
+            continue
+        bad = {"limit": "0", "cursor": "x", "tag": "t" * 65, "state": "other", "scope": "world", "sequence": "x"}[parameter["name"]]
+        answer = node.request(method.upper(), f"{path.replace('{id}', existing)}?{parameter['name']}={bad}", None)
+        assert answer.status == 400
+        check_answer(answer, operation)
+
+
+@pytest.mark.parametrize("path", DOCUMENT["paths"])
+def test_what_is_not_described_is_405(node, path):
+    if path == "/ping":
+        return  # any method will do there, as with the original
+    described = {method for method in METHODS if method in DOCUMENT["paths"][path]}
+    for method in set(METHODS) - described:
+        answer = node.request(method.upper(), path.replace("{id}", ID))
+        assert answer.status == 405, (method, path)
+        assert described <= {name.strip().lower() for name in answer.headers["allow"].split(",")}
+
+
+def test_dead_pops_are_described(nodes, receiver):
+    node = nodes(config="[callback]\nattempts = 1\n").start()
+    node.create(receiver.uri + "/status/500", 0)
+    wait_for(lambda: node.get("/timers?state=dead").json()["timers"])
+    check_answer(node.get("/timers?state=dead"), DOCUMENT["paths"]["/timers"]["get"])
