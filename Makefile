@@ -8,7 +8,7 @@ MESON   ?= meson
 .DEFAULT_GOAL := all
 .PHONY: all help deps run test check bench fuzz soak install clean format
 
-all: build/build.ninja  ## build build/tryst and the library
+all: build/build.ninja  ## build build/trystd, build/tryst and the library
 	@ninja -C build --quiet
 
 help:  ## this list
@@ -21,10 +21,10 @@ build/build.ninja:
 	@command -v $(MESON) >/dev/null || { echo "meson is missing: 'make deps' installs what is needed" >&2; exit 1; }
 	@$(MESON) setup build --prefix=$(prefix) >/dev/null || { cat build/meson-logs/meson-log.txt; exit 1; }
 
-run:  ## install what is missing, build, and show the placement tour
+run:  ## install what is missing, build, and start a node on 127.0.0.1:7253
 	@scripts/deps build
 	@$(MAKE) --no-print-directory all
-	@scripts/tour build/tryst
+	@exec build/trystd
 
 test:  ## install what is missing, build, and run every test and check
 	@scripts/deps test
@@ -34,7 +34,7 @@ check:  ## format, lint, layers, sanitizers
 	@scripts/deps test
 	@scripts/test check
 
-bench:  ## placement: nanoseconds, balance and movement of every strategy, beside modulo and a textbook HRW
+bench:  ## timers beside beanstalkd and Redis; placement beside modulo and a textbook HRW
 	@scripts/deps bench
 	@scripts/bench
 
@@ -42,7 +42,7 @@ fuzz:  ## ten minutes of fuzzing for each parser: SECONDS=60 for less
 	@scripts/deps fuzz
 	@scripts/fuzz $(or $(SECONDS),600)
 
-soak:  ## the long proofs: a thousand random clusters, tens of thousands of cases against the reference
+soak:  ## the long proofs: 50,000 seeds of the simulator, kill -9 fifty times, a thousand random clusters
 	@scripts/deps test
 	@scripts/test soak
 

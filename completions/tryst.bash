@@ -6,9 +6,24 @@ _tryst() {
     local shared="--strategy --replicas --levels --spread --partitions --node --json --help"
     local words=""
     if ((COMP_CWORD == 1)); then
-        words="place plan help --help --version"
+        words="timer status bench receive log place plan help --help --version"
     elif [[ $command == help ]]; then
-        words="place plan"
+        words="timer status bench receive log place plan"
+    elif [[ $command == timer && $COMP_CWORD == 2 ]]; then
+        words="add get cancel redrive ls --help"
+    elif [[ $command == log && $COMP_CWORD == 2 ]]; then
+        words="check dump repair --help"
+    elif [[ $command == log ]]; then
+        mapfile -t COMPREPLY < <(compgen -d -- "$word")
+        return
+    elif [[ $word == -* && $command == timer ]]; then
+        words="--in --to --repeat-for --tag --replicas --key --content-type --dead --node --json --help"
+    elif [[ $word == -* && $command == status ]]; then
+        words="--node --json --help"
+    elif [[ $word == -* && $command == bench ]]; then
+        words="--timers --connections --node --json --help"
+    elif [[ $word == -* && $command == receive ]]; then
+        words="--count --help"
     elif [[ $before == --strategy ]]; then
         words="chronos rendezvous carp virtual skeleton crush ring keyspace"
     elif [[ $before == --svg ]]; then

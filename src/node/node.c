@@ -268,8 +268,12 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
         tr_log_segment_refused(node, out);
         return;
     case TR_EVENT_DRAIN_ASKED:
-        if (node->phase == PHASE_READY)
+        if (node->phase < PHASE_READY) { /* nothing has begun that could be left undone */
+            node->phase = PHASE_STOPPED;
+            tr_effects_push(out, TR_EFFECT_STOPPED);
+        } else if (node->phase == PHASE_READY) {
             node->phase = PHASE_DRAINING;
+        }
         node->is_sweeping = false;
         node->log.is_reclaiming = false;
         return;

@@ -109,6 +109,13 @@ struct tr_caller {
 static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer);
 static void start(struct call *call);
 
+/* Not the loop's own time, which stands still while a long step runs: a callback made at the end of
+ * one would have used up its time before it began. */
+static uint64_t now_ms(void)
+{
+    return uv_hrtime() / 1000000;
+}
+
 /* ---- outcomes ---- */
 
 /* Tells the node, but not from inside a step of it. */
@@ -422,8 +429,7 @@ static void on_looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo 
     uv_freeaddrinfo(found);
     if (name->count == 0)
         tr_say(TR_INFO, "the name %s cannot be looked up: %s", name->host, uv_strerror(status));
-    name->until_ms =
-        uv_now(&name->caller->daemon->loop) + (name->count > 0 ? NAME_KEEP_MS : NAME_FAIL_MS);
+    name->until_ms = now_ms() + (name->count > 0 ? NAME_KEEP_MS : NAME_FAIL_MS);
     struct call *call = name->waiting;
     name->waiting = NULL;
     while (call != NULL) {
@@ -454,7 +460,7 @@ static void drop_name(struct tr_caller *caller)
 static void look_up(struct call *call)
 {
     struct tr_caller *caller = call->caller;
-    uint64_t now = uv_now(&caller->daemon->loop);
+    uint64_t now = now_ms();
     struct name *name = find_name(caller, call->host);
     if (name != NULL && !name->is_busy && name->until_ms > now) {
         connect_by_name(call, name);
@@ -531,7 +537,7 @@ static void on_answer(struct link *link)
     call->link = NULL;
     link->call = NULL;
     if (is_kept) {
-        link->idle_since_ms = uv_now(&link->caller->daemon->loop);
+        link->idle_since_ms = now_ms();
         link->next_idle = link->pool->idle;
         link->pool->idle = link;
     } else {
@@ -614,7 +620,7 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
 static void on_deadline(uv_timer_t *timer)
 {
     struct tr_caller *caller = timer->data;
-    uint64_t now = uv_now(&caller->daemon->loop);
+    uint64_t now = now_ms();
     while (caller->calls.next != &caller->calls && caller->calls.next->deadline_ms <= now) {
         struct call *call = caller->calls.next;
         if (call->link != NULL)
@@ -630,7 +636,7 @@ static void on_deadline(uv_timer_t *timer)
 static void on_sweep(uv_timer_t *timer)
 {
     struct tr_caller *caller = timer->data;
-    uint64_t now = uv_now(&caller->daemon->loop);
+    uint64_t now = now_ms();
     for (unsigned i = 0; i < POOLS; i++) {
         struct pool **at = &caller->pools[i];
         while (*at != NULL) {
@@ -708,7 +714,7 @@ static struct call *new_call(struct tr_caller *caller, const struct tr_effect *e
     *call = (struct call){
         .caller = caller,
         .flight = effect->of.fire.flight,
-        .deadline_ms = uv_now(&caller->daemon->loop) + caller->daemon->config.callback_timeout_ms,
+        .deadline_ms = now_ms() + caller->daemon->config.callback_timeout_ms,
         .due_us = effect->of.fire.due_mono_ms * 1000,
         .sent_us = tr_boot_us(),
         .is_tls = uri->is_tls,

@@ -434,13 +434,13 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     daemon->sources = *sources;
     daemon->started_us = tr_boot_us();
     uv_loop_init(&daemon->loop);
+    open_loop(daemon);
     if (!open_node(daemon) || !open_disk(daemon))
         return 1;
     daemon->server = tr_server_open(daemon);
     daemon->caller = daemon->server == NULL ? NULL : tr_caller_open(daemon);
     if (daemon->caller == NULL)
         return 1;
-    open_loop(daemon);
     if (!recover(daemon))
         return 1;
     if (daemon->exit_status == 0)
