@@ -9,7 +9,6 @@
  * The opaque data of a timer carries the time it is due, by the boot clock, so that the receiver
  * can tell how late it is. One line of TSV each.
  */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -303,7 +302,7 @@ static double create(struct run *run)
             if (run->clients[i]->is_busy)
                 continue;
             uint64_t delay = run->delay_ms;
-            if (run->due_us > 0) /* round up: the due time in the opaque data must not be later */
+            if (run->due_us > 0) /* rounded down: what the opaque data says is the earliest */
                 delay = (run->due_us - now_us()) / 1000;
             ask(run, run->clients[i], delay);
         }
@@ -374,7 +373,7 @@ int main(int argc, char **argv)
     static struct run run = {.connections = 64, .count = 100000, .rate = 500, .delay_ms = 3600000};
     if (argc < 4) {
         fputs("usage: bench-timers create|steady|burst tryst|beanstalkd|redis PORT "
-              "[COUNT [CONNECTIONS [DELAY_MS [RATE]]]]\n",
+              "[COUNT [CONNECTIONS [DELAY_MS [RATE [RECEIVER_PORT]]]]]\n",
               stderr);
         return 2;
     }
@@ -392,6 +391,8 @@ int main(int argc, char **argv)
         run.rate = strtoull(argv[7], NULL, 10);
     run.epoll = epoll_create1(0);
     listen_on(&run);
+    if (argc > 8)
+        run.receiver_port = atoi(argv[8]);
     open_clients(&run);
     if (strcmp(argv[1], "create") == 0)
         run_create(&run);

@@ -8,13 +8,15 @@
 #include "timer/book.h"
 #include "timer/wheel.h"
 
-#define DESTINATIONS_MAX 32768 /* a power of two; more than there can be flights */
+#define DESTINATIONS_MAX 32768 /* more than there can be flights */
+#define BUCKETS          4096  /* of the table that finds them; a power of two */
 #define LOG_BATCH_MAX    ((size_t)4 << 20)
 #define NONE             UINT32_MAX
 #define RETRY_LOG_MS     1000 /* after the disk refused a segment */
 
 /* One callback under way. */
 struct tr_flight {
+    tr_ref ref; /* where its record was */
     tr_timer_id id;
     uint64_t part;
     struct tr_order order;
@@ -131,12 +133,14 @@ struct tr_node {
 
     struct tr_flight *flights;
     uint32_t flight_free;
+    uint32_t flight_fresh; /* from here on they were never used */
     uint32_t flight_count;
     uint32_t ended_first; /* flights whose outcome is not booked yet: the log may have no room */
     uint32_t ended_last;
     struct tr_destination *destinations;
     uint32_t *buckets;
     uint32_t destination_free;
+    uint32_t destination_fresh;
 
     struct tr_log_state log;
     struct tr_waiting *waiting; /* a ring */

@@ -48,7 +48,7 @@ static bool carve_tables(struct tr_node *node, struct tr_memory *memory)
     node->log.batch_cap = batch < LOG_BATCH_MAX ? batch : LOG_BATCH_MAX;
     node->flights = carve(memory, node->config.flights_max * sizeof *node->flights);
     node->destinations = carve(memory, DESTINATIONS_MAX * sizeof *node->destinations);
-    node->buckets = carve(memory, DESTINATIONS_MAX * sizeof *node->buckets);
+    node->buckets = carve(memory, BUCKETS * sizeof *node->buckets);
     node->waiting = carve(memory, TR_NODE_WAITING_MAX * sizeof *node->waiting);
     node->log.buffer = carve(memory, node->log.batch_cap + TR_LOG_BATCH_HEAD + 8);
     node->log.header = carve(memory, TR_LOG_HEADER_MAX);

@@ -25,29 +25,40 @@ void tr_pops_init(struct tr_node *node)
     node->ended_first = NONE;
     node->ended_last = NONE;
     node->flight_free = NONE;
-    for (uint32_t i = node->config.flights_max; i > 0; i--) {
-        node->flights[i - 1].next = node->flight_free;
-        node->flight_free = i - 1;
-    }
     node->destination_free = NONE;
-    for (uint32_t i = DESTINATIONS_MAX; i > 0; i--) {
-        node->buckets[i - 1] = NONE;
-        node->destinations[i - 1].next = node->destination_free;
-        node->destination_free = i - 1;
-    }
+    for (uint32_t i = 0; i < BUCKETS; i++)
+        node->buckets[i] = NONE;
+}
+
+static bool has_flight(const struct tr_node *node)
+{
+    return node->flight_free != NONE || node->flight_fresh < node->config.flights_max;
+}
+
+static uint32_t take_flight(struct tr_node *node)
+{
+    uint32_t index = node->flight_free;
+    TR_ASSERT(has_flight(node));
+    if (index == NONE)
+        return node->flight_fresh++;
+    node->flight_free = node->flights[index].next;
+    return index;
 }
 
 static uint32_t find_destination(struct tr_node *node, uint64_t hash)
 {
-    uint32_t *bucket = &node->buckets[hash % DESTINATIONS_MAX];
+    uint32_t *bucket = &node->buckets[hash % BUCKETS];
     for (uint32_t i = *bucket; i != NONE; i = node->destinations[i].next) {
         if (node->destinations[i].hash == hash)
             return i;
     }
     uint32_t index = node->destination_free;
-    TR_ASSERT(index != NONE); /* each one in use has a flight, and there are fewer of those */
+    if (index == NONE)
+        index = node->destination_fresh++;
+    else
+        node->destination_free = node->destinations[index].next;
+    TR_ASSERT(index < DESTINATIONS_MAX); /* each has a flight, and there are fewer of those */
     struct tr_destination *destination = &node->destinations[index];
-    node->destination_free = destination->next;
     *destination = (struct tr_destination){
         .hash = hash, .next = *bucket, .limit = node->config.per_destination};
     *bucket = index;
@@ -59,7 +70,7 @@ static void drop_destination(struct tr_node *node, uint32_t index)
     struct tr_destination *destination = &node->destinations[index];
     if (destination->flights > 0 || destination->queue.count > 0)
         return;
-    uint32_t *link = &node->buckets[destination->hash % DESTINATIONS_MAX];
+    uint32_t *link = &node->buckets[destination->hash % BUCKETS];
     while (*link != index)
         link = &node->destinations[*link].next;
     *link = destination->next;
@@ -79,12 +90,11 @@ static uint64_t origin_hash(const struct tr_node *node, tr_ref ref)
 static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct tr_effects *out)
 {
     struct tr_record record;
-    uint32_t index = node->flight_free;
+    uint32_t index = take_flight(node);
     struct tr_flight *flight = &node->flights[index];
-    TR_ASSERT(index != NONE);
     tr_book_unpack(&node->book, ref, &record);
-    node->flight_free = flight->next;
     *flight = (struct tr_flight){
+        .ref = ref,
         .id = record.id,
         .part = record.part,
         .order = tr_record_order(&record),
@@ -103,7 +113,7 @@ static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct 
 
 static bool can_fire(const struct tr_node *node)
 {
-    return node->flight_free != NONE && tr_log_has_room(node, OUTCOME_ROOM, false);
+    return has_flight(node) && tr_log_has_room(node, OUTCOME_ROOM, false);
 }
 
 static void run_queue(struct tr_node *node, uint32_t index, struct tr_effects *out)
@@ -296,35 +306,31 @@ static void fail(struct tr_node *node, tr_ref ref, struct tr_record *record,
     put_back(node, ref, record);
 }
 
-static void book_outcome(struct tr_node *node, const struct tr_flight *flight,
-                         struct tr_effects *out)
+/* The record of a flight, if it is still what it was when it left: one that was cancelled or
+ * replaced meanwhile is none of its business. A record moves only while it is changed, so its place
+ * tells, and no search is needed. */
+static bool find_flown(const struct tr_node *node, const struct tr_flight *flight,
+                       struct tr_record *record)
 {
-    struct tr_record record;
-    tr_ref ref = tr_book_find(&node->book, flight->id, flight->part);
-    bool is_success = flight->result == TR_CALLBACK_ANSWERED && flight->status / 100 == 2;
-    if (ref == TR_ARENA_NONE)
-        return; /* cancelled meanwhile */
-    tr_book_unpack(&node->book, ref, &record);
-    struct tr_order order = tr_record_order(&record);
-    if (tr_order_compare(&order, &flight->order) != 0)
-        return; /* replaced meanwhile: the old outcome says nothing of the new timer */
-    if (is_success) {
-        node->stats.pops_delivered++;
-        move_on(node, ref, &record);
-    } else {
-        fail(node, ref, &record, flight, out);
-    }
+    if (!tr_arena_holds(&node->arena, flight->ref) ||
+        tr_book_id(&node->book, flight->ref) != flight->id ||
+        tr_book_state(&node->book, flight->ref) != TR_STATE_FLYING)
+        return false;
+    tr_book_unpack(&node->book, flight->ref, record);
+    struct tr_order order = tr_record_order(record);
+    return record->part == flight->part && tr_order_compare(&order, &flight->order) == 0;
 }
 
-/* Bytes of the log that the outcome may take. */
-static size_t outcome_room(const struct tr_node *node, const struct tr_flight *flight)
+static void book_outcome(struct tr_node *node, const struct tr_flight *flight,
+                         struct tr_record *record, struct tr_effects *out)
 {
-    tr_ref ref = tr_book_find(&node->book, flight->id, flight->part);
-    if (ref == TR_ARENA_NONE)
-        return 0;
-    struct tr_record record;
-    tr_book_unpack(&node->book, ref, &record);
-    return OUTCOME_ROOM + tr_log_record_bound(&record);
+    bool is_success = flight->result == TR_CALLBACK_ANSWERED && flight->status / 100 == 2;
+    if (is_success) {
+        node->stats.pops_delivered++;
+        move_on(node, flight->ref, record);
+    } else {
+        fail(node, flight->ref, record, flight, out);
+    }
 }
 
 static void run_ended(struct tr_node *node, struct tr_effects *out)
@@ -332,12 +338,15 @@ static void run_ended(struct tr_node *node, struct tr_effects *out)
     while (node->ended_first != NONE && tr_effects_has_room(out, 8)) {
         uint32_t index = node->ended_first;
         struct tr_flight *flight = &node->flights[index];
-        if (!tr_log_has_room(node, outcome_room(node, flight), false))
+        struct tr_record record;
+        bool is_there = find_flown(node, flight, &record);
+        if (is_there && !tr_log_has_room(node, OUTCOME_ROOM + tr_log_record_bound(&record), false))
             return;
         node->ended_first = flight->next;
         if (node->ended_first == NONE)
             node->ended_last = NONE;
-        book_outcome(node, flight, out);
+        if (is_there)
+            book_outcome(node, flight, &record, out);
         flight->is_used = false;
         flight->next = node->flight_free;
         node->flight_free = index;
