@@ -111,7 +111,7 @@ static inline uint64_t tr_get_varint(struct tr_reader *reader)
 {
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
-        if (reader->at == reader->end)
+        if (reader->at == NULL || reader->at == reader->end)
             break;
         uint8_t byte = *reader->at++;
         if (shift == 63 && byte > 1)

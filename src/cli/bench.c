@@ -123,8 +123,10 @@ static int by_number(const void *a, const void *b)
 static void report(const struct bench *bench, const char *what, double seconds)
 {
     qsort(bench->latencies_us, bench->count, sizeof *bench->latencies_us, by_number);
-    double half = bench->latencies_us[bench->count / 2] / 1000.0;
-    double most = bench->latencies_us[bench->count * 99 / 100] / 1000.0;
+    uint64_t middle = bench->count / 2;
+    uint64_t late = bench->count * 99 / 100;
+    double half = bench->latencies_us[middle] / 1000.0;
+    double most = bench->latencies_us[late] / 1000.0;
     if (bench->is_json)
         printf("{\"what\":\"%s\",\"per-second\":%.0f,\"p50-ms\":%.3f,\"p99-ms\":%.3f,\"refused\":%"
                "llu}\n",

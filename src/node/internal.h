@@ -156,7 +156,8 @@ struct tr_node {
 /* node.c */
 struct tr_effect *tr_effects_push(struct tr_effects *out, enum tr_effect_kind kind);
 bool tr_effects_has_room(const struct tr_effects *out, uint32_t count);
-void tr_note(struct tr_effects *out, enum tr_note what, tr_timer_id id, uint64_t number);
+struct tr_effect *tr_note(struct tr_effects *out, enum tr_note what, tr_timer_id id,
+                          uint64_t number);
 uint64_t tr_stamp(struct tr_node *node, uint64_t above);
 tr_timer_id tr_new_id(struct tr_node *node);
 void tr_arm(struct tr_node *node, tr_ref ref);

@@ -20,14 +20,18 @@ struct tr_effect *tr_effects_push(struct tr_effects *out, enum tr_effect_kind ki
     return effect;
 }
 
-void tr_note(struct tr_effects *out, enum tr_note what, tr_timer_id id, uint64_t number)
+struct tr_effect *tr_note(struct tr_effects *out, enum tr_note what, tr_timer_id id,
+                          uint64_t number)
 {
     if (!tr_effects_has_room(out, 1))
-        return; /* a line for the operator is not worth a broken step */
+        return NULL; /* a line for the operator is not worth a broken step */
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_NOTE);
     effect->of.note.what = what;
     effect->of.note.id = id;
     effect->of.note.number = number;
+    effect->of.note.factor = 0;
+    effect->of.note.ref = TR_ARENA_NONE;
+    return effect;
 }
 
 /* Takes `size` bytes off the front of the region. */
@@ -150,7 +154,7 @@ void tr_count(struct tr_node *node, const struct tr_record *record, int by)
 {
     uint64_t *count = (record->flags & TR_RECORD_TOMBSTONE) != 0 ? &node->stats.tombstones
                       : (record->flags & TR_RECORD_DEAD) != 0    ? &node->stats.dead
-                      : record->part > 0                         ? &node->stats.debts
+                      : record->part > 0 || record->attempt > 0  ? &node->stats.debts
                                                                  : &node->stats.timers;
     *count += (uint64_t)(int64_t)by;
 }

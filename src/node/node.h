@@ -180,6 +180,10 @@ struct tr_effect {
             enum tr_note what;
             tr_timer_id id;
             uint64_t number;
+            uint32_t factor;                /* of DEAD and DISCARDED */
+            uint32_t ref;                   /* of DEAD: its record, or 0 */
+            enum tr_callback_result result; /* of DEAD: how its last attempt ended, */
+            unsigned status;                /* and the HTTP status if there was one */
         } note;
     } of;
 };
@@ -190,8 +194,8 @@ struct tr_effects {
 };
 
 struct tr_node_stats {
-    uint64_t timers; /* pending */
-    uint64_t debts;  /* failed pops still being tried */
+    uint64_t timers; /* pending, and not failed so far */
+    uint64_t debts;  /* pops that failed and are tried again */
     uint64_t dead;
     uint64_t tombstones;
     uint64_t created;

@@ -180,10 +180,12 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record)
         tr_end(node, ref, &order);
         return;
     }
+    tr_count(node, record, -1);
     record->due_ms = record->due_ms - record->lag_ms + record->interval_ms;
     record->lag_ms = 0;
     record->attempt = 0;
     record->sequence++;
+    tr_count(node, record, 1);
     ref = tr_book_update(&node->book, ref, record);
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_log_short(node, record);
@@ -214,7 +216,9 @@ static void limit_parts(struct tr_node *node, tr_timer_id id, struct tr_effects 
     if (count < TR_PARTS_MAX)
         return;
     tr_book_unpack(&node->book, oldest, &record);
-    tr_note(out, TR_NOTE_DISCARDED, id, record.part);
+    struct tr_effect *note = tr_note(out, TR_NOTE_DISCARDED, id, record.part);
+    if (note != NULL)
+        note->of.note.factor = record.factor;
     node->stats.pops_discarded++;
     tr_forget_entry(node, oldest);
     expire(node, oldest);
@@ -261,22 +265,28 @@ static void put_back(struct tr_node *node, tr_ref ref, const struct tr_record *r
     tr_arm(node, ref);
 }
 
-static void die(struct tr_node *node, tr_ref ref, struct tr_record *record, struct tr_effects *out)
+/* `before` is the record as the book has it, `record` the same with its last attempt. */
+static void die(struct tr_node *node, tr_ref ref, struct tr_record *before,
+                const struct tr_record *record, const struct tr_flight *flight,
+                struct tr_effects *out)
 {
     node->stats.pops_dead++;
-    tr_note(out, TR_NOTE_DEAD, record->id, tr_record_pop(record));
+    struct tr_effect *note = tr_note(out, TR_NOTE_DEAD, record->id, tr_record_pop(record));
+    if (note != NULL) {
+        note->of.note.factor = record->factor;
+        note->of.note.result = flight->result;
+        note->of.note.status = flight->status;
+    }
     struct tr_record dead = *record;
     dead.flags |= TR_RECORD_DEAD;
     tr_steady_ms due_ms = node->steady_ms + node->config.dead_keep_ms;
     dead.lag_ms += due_ms - dead.due_ms;
     dead.due_ms = due_ms;
     if (record->part == 0 && split(node, &dead, out)) {
-        ref = tr_book_find(&node->book, record->id, 0);
-        tr_book_unpack(&node->book, ref, record);
-        move_on(node, ref, record);
+        move_on(node, ref, before);
         return;
     }
-    tr_count(node, record, -1);
+    tr_count(node, before, -1);
     tr_count(node, &dead, 1);
     put_back(node, ref, &dead);
 }
@@ -284,10 +294,11 @@ static void die(struct tr_node *node, tr_ref ref, struct tr_record *record, stru
 static void fail(struct tr_node *node, tr_ref ref, struct tr_record *record,
                  const struct tr_flight *flight, struct tr_effects *out)
 {
+    struct tr_record before = *record;
     node->stats.pops_failed++;
     record->attempt += record->attempt < TR_ATTEMPT_MAX;
     if (record->attempt >= node->config.attempts_max) {
-        die(node, ref, record, out);
+        die(node, ref, &before, record, flight, out);
         return;
     }
     tr_steady_ms own_ms = record->due_ms - record->lag_ms;
@@ -298,11 +309,11 @@ static void fail(struct tr_node *node, tr_ref ref, struct tr_record *record,
     record->due_ms = retry_ms;
     record->lag_ms = retry_ms - own_ms;
     if (has_next && next_ms <= retry_ms && split(node, record, out)) {
-        ref = tr_book_find(&node->book, record->id, 0);
-        tr_book_unpack(&node->book, ref, record);
-        move_on(node, ref, record);
+        move_on(node, ref, &before);
         return;
     }
+    tr_count(node, &before, -1);
+    tr_count(node, record, 1);
     put_back(node, ref, record);
 }
 

@@ -148,6 +148,7 @@ static void apply_short(struct tr_node *node, const struct tr_record *record)
     ref = tr_book_update(&node->book, ref, record);
     TR_ASSERT(ref != TR_ARENA_NONE);
     held.flags = record->flags;
+    held.attempt = record->attempt;
     tr_count(node, &held, 1);
     tr_arm(node, ref);
 }

@@ -196,7 +196,8 @@ static uint64_t version_of(const struct tr_node *node, tr_timer_id id)
     return version;
 }
 
-#define PARTS_ROOM ((TR_PARTS_MAX + 1) * 80) /* bytes of the log that their tombstones take */
+#define PARTS_ROOM                                                                                 \
+    ((size_t)(TR_PARTS_MAX + 1) * 80) /* bytes of the log that their tombstones take */
 
 static void replace(const struct request *request)
 {
@@ -211,6 +212,14 @@ static void replace(const struct request *request)
     fill(node, body, &record);
     record.id = text->id;
     tr_ref ref = tr_book_find(&node->book, record.id, 0);
+    if (ref != TR_ARENA_NONE && text->factor > 0) {
+        struct tr_record held;
+        tr_book_unpack(&node->book, ref, &held);
+        if (held.factor != text->factor && (held.flags & TR_RECORD_TOMBSTONE) == 0) {
+            answer(request, 400, "the timer was made with another replication factor");
+            return;
+        }
+    }
     if (!admit(request, tr_log_record_bound(&record) + PARTS_ROOM, ref == TR_ARENA_NONE))
         return;
     record.version = tr_stamp(node, version_of(node, record.id));
@@ -282,7 +291,8 @@ static bool is_listed(const struct tr_node *node, tr_ref ref, const struct tr_ap
     if ((flags & TR_RECORD_TOMBSTONE) != 0 || ((flags & TR_RECORD_DEAD) != 0) != query->wants_dead)
         return false;
     tr_book_unpack(&node->book, ref, &record);
-    if (!query->wants_dead && record.part > 0)
+    bool is_retrying = record.attempt > 0 || record.part > 0;
+    if (query->wants_retrying ? !is_retrying : !query->wants_dead && record.part > 0)
         return false;
     if (query->tag.text == NULL)
         return true;

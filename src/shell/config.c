@@ -234,7 +234,7 @@ static void set_value(struct loader *loader, const struct row *row, const char *
             fault(loader, "%s must have %llu to %llu bytes", row->key,
                   (unsigned long long)row->least, (unsigned long long)row->most);
         else
-            strcpy((char *)loader->config + row->offset, text);
+            memcpy((char *)loader->config + row->offset, text, strlen(text) + 1);
         return;
     case TYPE_NUMBER:
     case TYPE_SIZE:
@@ -385,7 +385,7 @@ static void set_defaults(struct tr_config *config, bool is_original)
         .per_destination = 64,
         .attempts = 8,
         .backoff_ms = 5000,
-        .dead_keep_s = 7 * 86400,
+        .dead_keep_s = 604800, /* a week */
         .key_keep_s = 86400,
         .flights = 8192,
         .deny_count = 2,
@@ -394,7 +394,8 @@ static void set_defaults(struct tr_config *config, bool is_original)
         .connections_max = 20000,
         .idle_timeout_s = 60,
     };
-    strcpy(config->bind_address, is_original ? "0.0.0.0" : "127.0.0.1");
+    snprintf(config->bind_address, sizeof config->bind_address, "%s",
+             is_original ? "0.0.0.0" : "127.0.0.1");
     memcpy(config->deny, link_local, sizeof link_local);
 }
 

@@ -283,7 +283,7 @@ static void reload(struct tr_daemon *daemon)
     struct tr_config *now = &daemon->config;
     now->log_level = config.log_level;
     now->log_json = config.log_json;
-    strcpy(now->log_folder, config.log_folder);
+    memcpy(now->log_folder, config.log_folder, sizeof now->log_folder);
     now->target_latency_us = config.target_latency_us;
     now->callback_timeout_ms = config.callback_timeout_ms;
     now->per_destination = config.per_destination;

@@ -145,10 +145,9 @@ static void do_write(struct tr_disk *disk, struct job *job, struct done *done)
     write_all(disk, job->bytes, effect->of.log.head_size + effect->of.log.size, start);
     disk->is_dirty = true;
     disk->written = effect->of.log.end;
-    if (disk->config.sync == TR_SYNC_ALWAYS)
-        sync_file(disk);
-    else if (disk->config.sync == TR_SYNC_INTERVAL &&
-             now_us() - disk->synced_at_us >= disk->config.sync_interval_ms * 1000)
+    bool is_time = disk->config.sync == TR_SYNC_INTERVAL &&
+                   now_us() - disk->synced_at_us >= disk->config.sync_interval_ms * 1000;
+    if (disk->config.sync == TR_SYNC_ALWAYS || is_time)
         sync_file(disk);
     done->event.kind = TR_EVENT_LOG_WRITTEN;
     done->event.of.log.written = disk->written;

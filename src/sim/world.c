@@ -611,7 +611,8 @@ static void heal(struct world *world)
         sim_model_finish(&world->model);
     struct tr_node_stats stats;
     tr_node_stats(world->node, &stats);
-    if (world->model.broken == NULL && (stats.timers > 0 || stats.queued > 0 || stats.flights > 0))
+    if (world->model.broken == NULL &&
+        (stats.timers > 0 || stats.debts > 0 || stats.queued > 0 || stats.flights > 0))
         world->model.broken = "something is left over";
 }
 

@@ -24,6 +24,16 @@ struct free_piece {
     uint16_t next;
 };
 
+static uint32_t class_size(unsigned class)
+{
+    if (class < 32)
+        return (class + 1) * TR_ARENA_UNIT;
+    if (class >= 64)
+        return TR_ARENA_BLOCK / (7 - (class - 64)) / TR_ARENA_UNIT * TR_ARENA_UNIT;
+    unsigned doubling = (class - 32) / 8;
+    return (512u << doubling) + ((class - 32) % 8 + 1) * (64u << doubling);
+}
+
 /* Steps of 16 bytes to 512, eighths of each doubling to 8 KiB, then whole shares of a block. */
 static unsigned class_of(size_t size)
 {
@@ -31,7 +41,7 @@ static unsigned class_of(size_t size)
         return size <= TR_ARENA_UNIT ? 0 : (unsigned)((size - 1) / TR_ARENA_UNIT);
     if (size > 8192) {
         unsigned share = 7;
-        while (share > 2 && TR_ARENA_BLOCK / share / TR_ARENA_UNIT * TR_ARENA_UNIT < size)
+        while (share > 2 && class_size(64 + (7 - share)) < size)
             share--;
         return 64 + (7 - share);
     }
@@ -41,16 +51,6 @@ static unsigned class_of(size_t size)
     size_t step = (size_t)64 << doubling;
     size_t low = (size_t)512 << doubling;
     return 32 + 8 * doubling + (unsigned)((size - low - 1) / step);
-}
-
-static uint32_t class_size(unsigned class)
-{
-    if (class < 32)
-        return (class + 1) * TR_ARENA_UNIT;
-    if (class >= 64)
-        return TR_ARENA_BLOCK / (7 - (class - 64)) / TR_ARENA_UNIT * TR_ARENA_UNIT;
-    unsigned doubling = (class - 32) / 8;
-    return (512u << doubling) + ((class - 32) % 8 + 1) * (64u << doubling);
 }
 
 static uint32_t class_pieces(unsigned class)

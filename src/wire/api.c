@@ -85,8 +85,9 @@ static void read_parameter(struct tr_span name, struct tr_span value, struct tr_
         out->tag = (struct tr_span){out->tag_bytes, size};
     } else if (tr_span_equals(name, TR_SPAN("state"))) {
         out->wants_dead = tr_span_equals(value, TR_SPAN("dead"));
-        if (!out->wants_dead && !tr_span_equals(value, TR_SPAN("pending")))
-            refuse(out, 400, "state must be pending or dead");
+        out->wants_retrying = tr_span_equals(value, TR_SPAN("retrying"));
+        if (!out->wants_dead && !out->wants_retrying && !tr_span_equals(value, TR_SPAN("pending")))
+            refuse(out, 400, "state must be pending, retrying or dead");
     } else if (tr_span_equals(name, TR_SPAN("scope"))) {
         out->wants_cluster = tr_span_equals(value, TR_SPAN("cluster"));
         if (!out->wants_cluster && !tr_span_equals(value, TR_SPAN("node")))
@@ -126,7 +127,7 @@ static void route_timer(enum tr_http_method method, struct tr_span path, struct 
     struct tr_span text = path;
     text.size -= is_redrive ? redrive.size : 0;
     if (!tr_timer_text_parse(text, &out->timer)) {
-        refuse(out, 404, "there is no such timer: that is no id");
+        refuse(out, 404, "there is no such timer: an id is 16 hexadecimal digits, - and a factor");
         return;
     }
     if (is_redrive) {
@@ -177,6 +178,7 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
     struct tr_span query = tr_span_from(target, mark == NULL ? target.size : path.size + 1);
     out->has_cursor = false;
     out->wants_dead = false;
+    out->wants_retrying = false;
     out->wants_cluster = false;
     out->has_sequence = false;
     out->limit = TR_LIST_LIMIT;

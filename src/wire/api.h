@@ -30,8 +30,9 @@ struct tr_api_request {
     enum tr_api_kind kind;
     struct tr_timer_text timer; /* of a path that names one */
     bool has_cursor;
-    bool wants_dead;    /* ?state=dead */
-    bool wants_cluster; /* ?scope=cluster */
+    bool wants_dead;     /* ?state=dead */
+    bool wants_retrying; /* ?state=retrying */
+    bool wants_cluster;  /* ?scope=cluster */
     bool has_sequence;
     uint64_t cursor;
     uint64_t sequence;

@@ -64,7 +64,7 @@ size_t tr_log_record_bound(const struct tr_record *record)
                   2u * record->list_count + record->uri.size + record->content_type.size +
                   record->opaque.size;
     for (unsigned i = 0; i < record->tag_count; i++)
-        size += record->tags[i].name.size + 2 * TR_VARINT_MAX;
+        size += record->tags[i].name.size + (size_t)2 * TR_VARINT_MAX;
     return size;
 }
 
