@@ -51,7 +51,8 @@ static bool ask(struct bench *bench, uint64_t connection, uint64_t number, bool 
 {
     static const char body[] =
         "{\"timing\":{\"interval\":86400},\"callback\":{\"http\":{\"uri\":\"http://127.0.0.1:9/\","
-        "\"opaque\":\"tryst bench ...........................................\"}}}";
+        "\"opaque\":\"tryst bench ...........................................\"}},"
+        "\"statistics\":{\"tag-info\":[{\"type\":\"tryst-bench\"}]}}";
     char bytes[1024];
     int size =
         is_cancel ? snprintf(bytes, sizeof bytes, "DELETE %s HTTP/1.1\r\nHost: node\r\n\r\n",

@@ -251,7 +251,10 @@ static size_t rebuild(struct repair *repair, const struct tr_log_segment *segmen
         kept += batch.size;
         repair->batches++;
     }
-    repair->lost_bytes += segment->size > kept ? segment->size - kept : 0;
+    size_t end = segment->size; /* space that was allocated ahead is no loss */
+    while (end > 0 && segment->bytes[end - 1] == 0)
+        end--;
+    repair->lost_bytes += end > kept ? end - kept : 0;
     repair->previous_end = repair->position + size;
     repair->position += segment->size + 65536;
     return size;

@@ -63,7 +63,7 @@ static void print_quantiles(const struct tr_reply *metrics, const char *title, c
     if (half < 0)
         printf("%-10s none yet\n", title);
     else
-        printf("%-10s half within %.3g ms, 99%% within %.3g ms\n", title, half,
+        printf("%-10s half within %.*f ms, 99%% within %.1f ms\n", title, half < 10 ? 2 : 0, half,
                quantile(metrics, name, 0.99));
 }
 

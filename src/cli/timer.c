@@ -45,7 +45,8 @@ struct asked {
     const char *in;
     const char *to;
     const char *repeat;
-    const char *tag;
+    const char *tags[TR_TAGS_MAX];
+    unsigned tag_count;
     const char *factor;
     const char *key;
     const char *content_type;
@@ -99,7 +100,11 @@ static bool read_asked(struct tr_options *options, struct asked *asked, enum tr_
             asked->repeat = value;
             break;
         case OPTION_TAG:
-            asked->tag = value;
+            if (asked->tag_count == TR_TAGS_MAX) {
+                tr_usage_error("timer", "more than %d tags", TR_TAGS_MAX);
+                return false;
+            }
+            asked->tags[asked->tag_count++] = value;
             break;
         case OPTION_FACTOR:
             asked->factor = value;
@@ -167,10 +172,10 @@ static bool put_timer_body(struct tr_writer *out, const struct asked *asked)
         tr_put_text(out, asked->factor);
         tr_put_text(out, "}");
     }
-    if (asked->tag != NULL) {
-        tr_put_text(out, ",\"statistics\":{\"tag-info\":[{\"type\":");
-        put_string(out, asked->tag);
-        tr_put_text(out, "}]}");
+    for (unsigned i = 0; i < asked->tag_count; i++) {
+        tr_put_text(out, i == 0 ? ",\"statistics\":{\"tag-info\":[{\"type\":" : ",{\"type\":");
+        put_string(out, asked->tags[i]);
+        tr_put_text(out, i + 1 == asked->tag_count ? "}]}" : "}");
     }
     tr_put_text(out, "}");
     return true;
@@ -305,7 +310,8 @@ static bool print_page(const struct asked *asked, struct tr_reply *reply, char c
     if (asked->is_json) {
         fwrite(body, 1, reply->body.size, stdout);
     } else if (is_first) {
-        puts("ID                                   STATE     NEXT POP                  SEQ  URI");
+        printf("ID                                   STATE     %-24s  SEQ  URI\n",
+               asked->is_dead ? "KEPT UNTIL" : "NEXT POP");
     }
     tr_json_init(&json, body, reply->body.size);
     enum tr_json_token token = tr_json_next(&json);
@@ -329,12 +335,15 @@ static enum tr_exit list(const struct asked *asked)
 {
     char cursor[17] = "";
     bool has_more = true;
+    if (asked->operand_count > 0)
+        return tr_usage_error("timer", "ls takes no operand such as %s", asked->operands[0]);
     for (bool is_first = true; has_more; is_first = false) {
         char target[1024];
         struct tr_reply reply;
         snprintf(target, sizeof target, "/timers?limit=1000%s%s%s%s%s",
-                 asked->is_dead ? "&state=dead" : "", asked->tag != NULL ? "&tag=" : "",
-                 asked->tag != NULL ? asked->tag : "", cursor[0] != '\0' ? "&cursor=" : "", cursor);
+                 asked->is_dead ? "&state=dead" : "", asked->tag_count > 0 ? "&tag=" : "",
+                 asked->tag_count > 0 ? asked->tags[0] : "", cursor[0] != '\0' ? "&cursor=" : "",
+                 cursor);
         struct message message = {"GET", target, NULL, {"", 0}};
         if (!ask(asked, &message, &reply))
             return TR_EXIT_FAILED;
@@ -361,8 +370,10 @@ static enum tr_exit each(const struct asked *asked, const char *method, const ch
         struct tr_timer_text text;
         const char *id = asked->operands[i];
         id = strncmp(id, "/timers/", 8) == 0 ? id + 8 : id;
-        if (!tr_timer_text_parse((struct tr_span){id, strlen(id)}, &text) || strlen(id) > 200)
-            return tr_usage_error("timer", "'%.100s' is no timer's id", id);
+        if (!tr_timer_text_parse((struct tr_span){id, strlen(id)}, &text) || strlen(id) > 200) {
+            status = tr_usage_error("timer", "'%.100s' is no timer's id", id);
+            continue;
+        }
         snprintf(target, sizeof target, "/timers/%s%s", id, suffix);
         struct message message = {method, target, NULL, {"", 0}};
         if (!ask(asked, &message, &reply))

@@ -171,6 +171,13 @@ static void finish(struct call *call, enum tr_callback_result result, unsigned s
     event.of.callback.status = status;
     event.of.callback.retry_after_ms = retry_after_ms;
     call->is_over = true;
+    if (!is_answered || status / 100 != 2)
+        tr_say(TR_INFO, "callback to %.*s failed: %s%.0u", (int)call->origin.size,
+               call->origin.text,
+               is_answered                       ? "HTTP status "
+               : result == TR_CALLBACK_TIMED_OUT ? "it timed out"
+                                                 : "no connection",
+               is_answered ? status : 0);
     if (!call->is_waiting)
         free(call); /* else whoever looks up its name does */
     tell(caller, &event);
@@ -584,7 +591,8 @@ static void take_tls(struct link *link, const char *bytes, size_t size)
     enum tr_tls_state state = tr_tls_input(link->tls, bytes, size);
     if (state == TR_TLS_FAILED || !flush_tls(link)) {
         if (state == TR_TLS_FAILED)
-            tr_say(TR_INFO, "callback over TLS failed: %s", tr_tls_fault(link->tls));
+            tr_say(TR_INFO, "TLS with %.*s failed: %s", (int)link->pool->origin.size,
+                   link->pool->origin.text, tr_tls_fault(link->tls));
         fail_link(link, TR_CALLBACK_UNREACHED);
         return;
     }

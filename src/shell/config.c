@@ -300,6 +300,11 @@ static void read_values(struct loader *loader, struct tr_span text)
         }
         if (loader->is_set_before[row - rows])
             continue;
+        bool is_list = row->type == TYPE_NODE || row->type == TYPE_DENY || row->type == TYPE_UNUSED;
+        if (loader->is_strict && loader->is_set[row - rows] && !is_list) {
+            fault(loader, "%s was set before", row->key);
+            continue;
+        }
         char *value = strndup(ini.value.text, ini.value.size);
         set_value(loader, row, value);
         loader->is_set[row - rows] = true;
@@ -365,6 +370,32 @@ static void read_environment(struct loader *loader)
             set_value(loader, &rows[i], value);
         }
         loader->is_set[i] = true;
+    }
+}
+
+/* A variable that names a section but no key of it is a slip of the pen. */
+static void check_environment(struct loader *loader)
+{
+    for (char **entry = environ; *entry != NULL; entry++) {
+        char section[64];
+        char name[128];
+        bool is_section = false;
+        bool is_key = false;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
+        for (size_t i = 0; i < ROWS; i++) {
+            char key[128];
+            snprintf(section, sizeof section, "TRYST_%s_", rows[i].section);
+            snprintf(key, sizeof key, "%s%s", section, rows[i].key);
+            for (char *at = section; *at != '\0'; at++)
+                *at = (char)(*at >= 'a' && *at <= 'z' ? *at - 32 : *at);
+            for (char *at = key; *at != '\0'; at++)
+                *at = *at == '-' ? '_' : (char)(*at >= 'a' && *at <= 'z' ? *at - 32 : *at);
+            is_section |= strncmp(name, section, strlen(section)) == 0;
+            is_key |= strcmp(name, key) == 0;
+        }
+        loader->where = name;
+        if (is_section && !is_key)
+            fault(loader, "there is no such key; tryst.conf(5) lists them");
     }
 }
 
@@ -438,6 +469,14 @@ static void complete(struct loader *loader)
     }
     config->has_disk = strcmp(config->data_dir, "none") != 0;
     loader->where = "configuration";
+    uint8_t address[16];
+    if (inet_pton(AF_INET, config->bind_address, address) != 1 &&
+        inet_pton(AF_INET6, config->bind_address, address) != 1)
+        fault(loader, "[http] bind-address %s is no IP address", config->bind_address);
+    if (config->ca_file[0] != '\0' && access(config->ca_file, R_OK) != 0)
+        fault(loader, "[callback] ca-file %s: %s", config->ca_file, strerror(errno));
+    if (config->log_folder[0] != '\0' && access(config->log_folder, W_OK) != 0)
+        fault(loader, "[logging] folder %s: %s", config->log_folder, strerror(errno));
     if (config->segment_size < 8 * config->opaque_max + 65536)
         fault(loader, "[storage] segment-size must be at least 8 times [limits] opaque plus 64K");
     if (config->body_max < config->opaque_max)
@@ -457,6 +496,7 @@ unsigned tr_config_load(struct tr_config *config, const struct tr_config_sources
     struct loader loader = {.config = config, .is_strict = !sources->is_original};
     set_defaults(config, sources->is_original);
     read_environment(&loader);
+    check_environment(&loader);
     if (sources->is_original) {
         read_config_file(&loader, sources->cluster_file, true);
         read_config_file(&loader, sources->local_file, true);

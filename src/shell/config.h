@@ -85,6 +85,7 @@ struct tr_config_sources {
     bool is_original; /* one of its flags was used: its defaults hold */
     const char *data_dir;
     const char *listen;
+    int ready_file; /* above 0: somebody waits there for a byte when the node is ready */
 };
 
 /* Reads everything anew. Returns how many faults there were; each was said. `config` is complete

@@ -35,20 +35,29 @@ uint64_t tr_boot_us(void)
 
 /* ---- effects ---- */
 
-static void say_note(const struct tr_effect *effect)
+static void say_note(const struct tr_daemon *daemon, const struct tr_effect *effect)
 {
-    unsigned long long id = effect->of.note.id;
     unsigned long long number = effect->of.note.number;
+    char id[TR_TIMER_TEXT_MAX + 1];
+    struct tr_writer out = tr_writer_on(id, sizeof id - 1);
+    struct tr_timer_text text =
+        tr_node_text(daemon->node, effect->of.note.id, effect->of.note.factor);
+    tr_put_timer_text(&out, &text);
+    id[out.size] = '\0';
     switch (effect->of.note.what) {
     case TR_NOTE_DEAD:
-        tr_say(TR_WARNING,
-               "timer %016llx: pop %llu is dead, its attempts are spent; POST "
-               "/timers/%016llx-1/redrive tries it again",
-               id, number, id);
+        tr_say(
+            TR_WARNING,
+            "timer %s: pop %llu is dead: its attempts are spent, the last one ended with %s%.0u; "
+            "POST /timers/%s/redrive tries it again",
+            id, number,
+            effect->of.note.result == TR_CALLBACK_ANSWERED    ? "HTTP status "
+            : effect->of.note.result == TR_CALLBACK_TIMED_OUT ? "a timeout"
+                                                              : "no connection",
+            effect->of.note.result == TR_CALLBACK_ANSWERED ? effect->of.note.status : 0, id);
         return;
     case TR_NOTE_DISCARDED:
-        tr_say(TR_WARNING, "timer %016llx: failed pop %llu was given up for newer ones", id,
-               number);
+        tr_say(TR_WARNING, "timer %s: failed pop %llu was given up for newer ones", id, number);
         return;
     case TR_NOTE_DISK_FULL:
         tr_say(TR_ERROR, "the disk is full: new timers are refused with 507, pops go on; free some "
@@ -80,12 +89,21 @@ static void finish_recovery(struct tr_daemon *daemon)
     tr_node_stats(daemon->node, &stats);
     if (daemon->disk != NULL)
         tr_disk_unmap(daemon->disk);
-    tr_say(TR_STATUS, "ready on %s:%u with %llu timers after %llu ms, data in %s",
+    bool is_ipv6 = strchr(daemon->config.bind_address, ':') != NULL;
+    tr_say(TR_STATUS,
+           is_ipv6 ? "ready on [%s]:%u with %llu timers after %llu ms, data in %s"
+                   : "ready on %s:%u with %llu timers after %llu ms, data in %s",
            daemon->config.bind_address, tr_server_port(daemon->server),
            (unsigned long long)stats.timers,
            (unsigned long long)(tr_boot_us() - daemon->started_us) / 1000,
            daemon->disk != NULL ? daemon->config.data_dir : "memory alone");
     tr_notify("READY=1\nSTATUS=ready");
+    if (daemon->sources.ready_file > 0) {
+        if (write(daemon->sources.ready_file, "r", 1) != 1)
+            tr_say(TR_WARNING, "nobody waits to hear that it is ready");
+        close(daemon->sources.ready_file);
+        daemon->sources.ready_file = 0;
+    }
 }
 
 static void refuse_log(struct tr_daemon *daemon, const struct tr_log_check *check)
@@ -144,7 +162,7 @@ static void carry_out(struct tr_daemon *daemon, const struct tr_effect *effect)
         refuse_log(daemon, &effect->of.check);
         return;
     case TR_EFFECT_NOTE:
-        say_note(effect);
+        say_note(daemon, effect);
         return;
     case TR_EFFECT_STOPPED:
         stop(daemon);
@@ -304,7 +322,7 @@ static void reload(struct tr_daemon *daemon)
     event.of.config = &node;
     tr_daemon_step(daemon, &event);
     tr_say(TR_STATUS, "the new configuration is in force; addresses, storage, limits of "
-                      "connections and of opaque data wait for a restart");
+                      "connections and of opaque data, ca-file wait for a restart");
 }
 
 static void on_drain_limit(uv_timer_t *timer)
@@ -433,6 +451,7 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     daemon->config = *config;
     daemon->sources = *sources;
     daemon->started_us = tr_boot_us();
+    daemon->metrics.started_s = clock_us(CLOCK_REALTIME) / 1000000;
     uv_loop_init(&daemon->loop);
     open_loop(daemon);
     if (!open_node(daemon) || !open_disk(daemon))

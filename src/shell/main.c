@@ -161,13 +161,22 @@ static void raise_limits(void)
     }
 }
 
-static bool go_to_background(bool keeps_errors)
+/* The parent stays until the child is ready, and ends with 1 if it never is. */
+static bool go_to_background(bool keeps_errors, int *ready_file)
 {
+    int ends[2];
+    char byte;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
     pid_t child = fork();
     if (child < 0)
         return false;
-    if (child > 0)
-        _exit(0);
+    if (child > 0) {
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) == 1 ? 0 : 1);
+    }
+    close(ends[0]);
+    *ready_file = ends[1];
     setsid();
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (nowhere < 0)
@@ -203,6 +212,12 @@ int main(int argc, char **argv)
     int status = read_arguments(argc, argv, &arguments);
     if (status >= 0)
         return status;
+    if (arguments.sources.is_original && arguments.sources.config_file != NULL) {
+        fputs("trystd: --config is one file for everything; it does not go with the original's "
+              "three\n",
+              stderr);
+        return 2;
+    }
     set_original_paths(&arguments.sources);
     if (tr_config_load(&config, &arguments.sources) > 0)
         return 2;
@@ -217,7 +232,7 @@ int main(int argc, char **argv)
         return 2;
     }
     raise_limits();
-    if (arguments.is_daemon && !go_to_background(!has_folder)) {
+    if (arguments.is_daemon && !go_to_background(!has_folder, &arguments.sources.ready_file)) {
         tr_say(TR_ERROR, "cannot go to the background: %s", strerror(errno));
         return 1;
     }

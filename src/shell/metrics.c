@@ -3,6 +3,10 @@
 
 #include "wire/text.h"
 
+#ifndef TRYST_VERSION
+#define TRYST_VERSION "unknown"
+#endif
+
 void tr_histogram_add(struct tr_histogram *histogram, uint64_t value)
 {
     unsigned bucket = value <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(value - 1);
@@ -184,6 +188,10 @@ void tr_metrics_put(struct tr_writer *out, const struct tr_metrics *metrics,
     static const char *const kinds[] = {"kind=\"write\"", "kind=\"read\"", "kind=\"list\""};
     struct tr_node_stats stats;
     tr_node_stats(node, &stats);
+    put_head(out, "tryst_build_info", "gauge", "The version that runs; always 1.");
+    put_sample(out, "tryst_build_info", "version=\"" TRYST_VERSION "\"", 1);
+    put_one(out, "tryst_start_time_seconds", "gauge", "When it started, since 1970.",
+            metrics->started_s);
     put_timers(out, node, &stats);
     put_pops(out, metrics, &stats);
     put_head(out, "tryst_request_duration_seconds", "histogram",

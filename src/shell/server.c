@@ -372,7 +372,7 @@ static void put_answer(struct connection *connection, uint16_t number, const cha
     struct tr_metrics *metrics = &connection->server->daemon->metrics;
     if ((kind & KIND_MASK) < TR_REQUEST_KINDS)
         tr_histogram_add(&metrics->request_us[kind & KIND_MASK],
-                         connection->server->daemon->now_us - connection->asked_us[place]);
+                         tr_boot_us() - connection->asked_us[place]);
     if (connection->is_closing)
         return;
     if (number != connection->answered) {

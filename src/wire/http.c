@@ -81,7 +81,7 @@ static int on_headers_complete(llhttp_t *parser)
     struct tr_http *http = http_of(parser);
     http->is_head_done = true;
     if (parser->content_length > http->body_max && (parser->flags & F_CONTENT_LENGTH) != 0)
-        return refuse(http, 413, "the body is over the limit");
+        return refuse(http, 413, "the body is over the limit; [limits] body sets it");
     struct tr_span expect = tr_http_header(http, http->base, TR_HTTP_EXPECT);
     if (expect.text != NULL && parser->type == HTTP_REQUEST) {
         if (!tr_span_equals_nocase(expect, TR_SPAN("100-continue")))
@@ -95,7 +95,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t size)
 {
     struct tr_http *http = http_of(parser);
     if (http->body.size + size > http->body_max)
-        return refuse(http, 413, "the body is over the limit");
+        return refuse(http, 413, "the body is over the limit; [limits] body sets it");
     if (http->body.size == 0)
         http->body.at = (uint32_t)(at - http->base);
     char *to = (char *)(uintptr_t)http->base + http->body.at + http->body.size;

@@ -41,6 +41,16 @@ static bool refuse(struct body_reader *reader, const char *path, const char *wha
     return false;
 }
 
+static bool refuse_twice(struct body_reader *reader, const char *object, struct tr_span name)
+{
+    char text[33];
+    size_t size = name.size < sizeof text - 1 ? name.size : sizeof text - 1;
+    memcpy(text, name.text, size);
+    text[size] = '\0';
+    tr_problem_set(reader->problem, 400, object, " has a member twice: ", text, NULL);
+    return false;
+}
+
 static bool refuse_json(struct body_reader *reader)
 {
     char offset[21];
@@ -64,7 +74,7 @@ static bool next_member(struct body_reader *reader, struct members *members, boo
     struct tr_span name = reader->json.text;
     for (unsigned i = 0; i < members->count; i++) {
         if (tr_span_equals(members->names[i], name))
-            return refuse(reader, members->object, " has a member twice");
+            return refuse_twice(reader, members->object, name);
     }
     if (members->count == MEMBERS_MAX)
         return refuse(reader, members->object, " has more than 64 members");
@@ -369,7 +379,8 @@ static bool check_callback(struct body_reader *reader, size_t opaque_max)
     if (fault != NULL)
         return refuse(reader, "callback.http.uri ", fault);
     if (out->opaque.size > opaque_max) {
-        tr_problem_set(reader->problem, 413, "callback.http.opaque is over the limit", NULL);
+        tr_problem_set(reader->problem, 413,
+                       "callback.http.opaque is over the limit; [limits] opaque sets it", NULL);
         return false;
     }
     return true;

@@ -113,6 +113,27 @@ def test_a_repeating_timer_goes_on_while_a_pop_is_owed(nodes, receiver):
     wait_for(lambda: len([pop for pop in receiver.pops if pop.sequence == 3]) >= 4, what="pop 3 again")
 
 
+def test_retrying_pops_are_counted_and_listed(nodes, receiver):
+    node = nodes(config="[callback]\nbackoff-ms = 2000\nattempts = 3\n").start()
+    location = node.create(f"{receiver.uri}/status/500", 0.1, 0.3).location
+    node.create(receiver.uri, 3600)
+    wait_for(lambda: node.metrics()['tryst_timers{state="retrying"}'] == 3, what="three retrying pops")
+    assert node.metrics()['tryst_timers{state="pending"}'] == 1
+    timers = node.get("/timers?state=retrying").json()["timers"]
+    assert sorted(timer["sequence-number"] for timer in timers) == [1, 2, 3]
+    assert {"/timers/" + timer["id"] for timer in timers} == {location} and {timer["state"] for timer in timers} == {"retrying"}
+    node.kill()
+    node.start()
+    assert node.metrics()['tryst_timers{state="retrying"}'] == 3
+
+
+def test_a_dead_pop_says_why(nodes, receiver):
+    node = nodes(config="[callback]\nattempts = 1\n[logging]\nlevel = 4\n").start()
+    location = node.create(f"{receiver.uri}/status/418", 0).location
+    wait_for(lambda: "is dead" in node.log())
+    assert "HTTP status 418" in node.log() and location + "/redrive" in node.log() and receiver.uri in node.log()
+
+
 def test_put_cancels_what_older_versions_owe(nodes, receiver):
     node = nodes(config="[callback]\nbackoff-ms = 400\nattempts = 3\n").start()
     receiver.status = 500

@@ -63,6 +63,13 @@ def test_put_of_another_factor_is_400(node, receiver):
     assert answer.status == 400 and "replication-factor" in answer.detail
 
 
+def test_put_cannot_change_the_factor(node, receiver):
+    location = node.create(receiver.uri, 3600, factor=2).location
+    other = location.replace("-2-", "-3-")
+    assert "replication factor" in node.request("PUT", other, timer_body(receiver.uri, 3600)).detail
+    assert node.get(location).json()["reliability"]["replication-factor"] == 2
+
+
 def test_delete_cancels_and_is_idempotent(node, receiver):
     location = node.create(receiver.uri, 0.3).location
     for _ in range(2):

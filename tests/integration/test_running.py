@@ -119,6 +119,27 @@ def test_it_goes_to_the_background(tmp_path):
     wait_for(lambda: not (tmp_path / "pid").exists(), what="its end")
 
 
+def test_a_daemon_that_cannot_start_says_so(node, tmp_path):
+    command = [TRYSTD, "--daemon", "--listen", f"127.0.0.1:{node.port}", "--data-dir", "none"]
+    assert subprocess.run(command, cwd=tmp_path, stderr=subprocess.DEVNULL, timeout=20).returncode == 1
+
+
+@pytest.mark.parametrize("text", ["[http]\nbind-address = garbage\n", "[callback]\nca-file = /no/such/file\n", "[logging]\nfolder = /no/such/folder\n", "[http]\nbind-port = 1\nbind-port = 2\n"])
+def test_a_config_that_cannot_work_is_not_good(tmp_path, text):
+    (tmp_path / "bad.conf").write_text(text)
+    answer = run("--config", str(tmp_path / "bad.conf"), "--check-config")
+    assert answer.returncode == 2 and answer.stderr.count("error") == 1
+
+
+def test_a_mistyped_variable_is_a_fault(tmp_path):
+    answer = run("--check-config", env={**os.environ, "TRYST_HTTP_BIND_PROT": "7"}, cwd=tmp_path)
+    assert answer.returncode == 2 and "TRYST_HTTP_BIND_PROT" in answer.stderr
+
+
+def test_config_and_the_original_files_do_not_mix(tmp_path):
+    assert run("--config", "a", "--local-config-file", "b").returncode == 2
+
+
 def test_the_environment_overrides(nodes):
     node = nodes(config="[limits]\nopaque = 64K\n", environment={"TRYST_LIMITS_OPAQUE": "10"}).start()
     assert node.create("http://h/", 100, opaque="o" * 11).status == 413
