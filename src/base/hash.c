@@ -63,8 +63,9 @@ static void lanes_absorb(struct lanes *lanes, const uint8_t *block)
     static const unsigned turns[4] = {19, 17, 15, 13};
     static const uint32_t sums[4] = {0x561ccd1bu, 0x0bcaa747u, 0x96cd1c35u, 0x32ac3b17u};
     for (unsigned i = 0; i < 4; i++) {
-        uint32_t word = (uint32_t)block[4 * i] | (uint32_t)block[4 * i + 1] << 8 |
-                        (uint32_t)block[4 * i + 2] << 16 | (uint32_t)block[4 * i + 3] << 24;
+        const uint8_t *at = block + (size_t)4 * i;
+        uint32_t word =
+            (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
         uint32_t mixed = tr_hash_murmur3_rotate(lanes->h[i] ^ lane_scramble(word, i), turns[i]);
         lanes->h[i] = (mixed + lanes->h[(i + 1) % 4]) * 5 + sums[i];
     }
@@ -84,10 +85,10 @@ void tr_hash_murmur3_128(const void *bytes, size_t size, uint32_t seed, uint64_t
     size_t left = size;
     for (; left >= 16; left -= 16, at += 16)
         lanes_absorb(&lanes, at);
-    for (unsigned i = 0; i * 4 < left; i++) {
+    for (unsigned i = 0; (size_t)i * 4 < left; i++) {
         uint32_t word = 0;
-        for (unsigned j = 0; j < 4 && i * 4 + j < left; j++)
-            word |= (uint32_t)at[i * 4 + j] << 8 * j;
+        for (unsigned j = 0; j < 4 && (size_t)i * 4 + j < left; j++)
+            word |= (uint32_t)at[(size_t)i * 4 + j] << 8 * j;
         lanes.h[i] ^= lane_scramble(word, i);
     }
     for (unsigned i = 0; i < 4; i++)

@@ -113,6 +113,7 @@ static enum tr_exit check(struct log_files *files)
     switch (result.verdict) {
     case TR_LOG_SOUND:
     case TR_LOG_NO_MEMORY:
+    case TR_LOG_TOO_LARGE:
         printf("sound: %zu segments, %llu bytes\n", result.used, (unsigned long long)bytes);
         return TR_EXIT_OK;
     case TR_LOG_TORN:
@@ -244,7 +245,8 @@ static size_t rebuild(struct repair *repair, const struct tr_log_segment *segmen
     repair->header.previous_end = repair->previous_end;
     size_t size = tr_log_header_encode(&repair->header, out, cap);
     size_t kept = at;
-    while (is_known && tr_log_batch_find(segment->bytes, segment->size, own.first, at, &batch)) {
+    while (is_known ? tr_log_batch_find(segment->bytes, segment->size, own.first, at, &batch)
+                    : tr_log_batch_find_any(segment->bytes, segment->size, at, &batch)) {
         memcpy(out + size + TR_LOG_BATCH_HEAD, batch.payload, batch.payload_size);
         size += tr_log_batch_seal(out + size, batch.payload_size, repair->position + size, 0);
         at = batch.offset + batch.size;
@@ -298,6 +300,9 @@ static enum tr_exit repair(struct log_files *files)
     state.nodes[1] = '-';
     state.header.nodes = (struct tr_span){state.nodes, 2};
     uint64_t number = files->segments[0].number;
+    size_t used = files->count; /* behind it only segments that were never used */
+    while (used > 0 && files->segments[used - 1].header_status == TR_LOG_HEADER_SPARE)
+        used--;
     for (size_t i = 0; i < files->count; i++, number++) {
         struct tr_log_segment *segment = &files->segments[i];
         struct tr_log_segment missing = {.number = number, .bytes = segment->bytes, .size = 0};
@@ -314,8 +319,8 @@ static enum tr_exit repair(struct log_files *files)
         }
         struct tr_log_header header;
         size_t size = 0;
-        if (tr_log_header_decode(segment->bytes, segment->size, &header, &size) ==
-            TR_LOG_HEADER_SPARE) {
+        if (i >= used && tr_log_header_decode(segment->bytes, segment->size, &header, &size) ==
+                             TR_LOG_HEADER_SPARE) {
             char path[4096];
             path_of(files, segment->number, "", path, sizeof path);
             unlink(path);

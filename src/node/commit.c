@@ -296,6 +296,10 @@ void tr_log_run(struct tr_node *node, bool may_write, struct tr_effects *out)
         write_batch(node, out);
     if (log->batch.size == 0)
         roll(node, out);
+    bool is_exhausted = log->is_refused && !is_open(node);
+    if (is_exhausted && !log->is_exhausted)
+        tr_note(out, TR_NOTE_LOG_EXHAUSTED, 0, 0);
+    log->is_exhausted = is_exhausted;
     ask_segment(node, out);
 }
 
@@ -307,7 +311,8 @@ bool tr_log_wants_tick(const struct tr_node *node)
         node->waiting[node->waiting_head % TR_NODE_WAITING_MAX].batch <= log->durable;
     bool can_write = node->config.has_log && !log->is_writing && log->batch.size > 0;
     bool can_reclaim = log->is_reclaiming && !log->is_writing && is_open(node);
-    return has_answers || can_write || can_reclaim;
+    bool can_remove = log->is_removing && log->durable >= log->remove_after;
+    return has_answers || can_write || can_reclaim || can_remove;
 }
 
 /* The oldest segment holds nothing any more that is not, or will not be, elsewhere. */

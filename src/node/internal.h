@@ -33,7 +33,9 @@ struct tr_destination {
     uint64_t hash; /* of its origin; two origins that share one share their limit too */
     uint32_t next; /* of its bucket, or of the free ones */
     uint32_t flights;
-    uint32_t limit; /* halved by each timeout, raised by each answer */
+    uint32_t limit;     /* halved by each timeout, raised by each answer */
+    uint32_t next_held; /* of those that could fire but had to wait for effects or the log */
+    bool is_held;
     struct tr_fifo queue;
 };
 
@@ -64,6 +66,7 @@ struct tr_log_state {
     uint64_t allocated; /* segments up to this number are there */
     bool is_asked;      /* for the one after */
     bool is_refused;
+    bool is_exhausted; /* and not even a spare is left */
     tr_mono_ms retry_at_ms;
     uint64_t previous_end;
 
@@ -103,9 +106,10 @@ struct tr_replay {
     struct tr_log_segment *segments;
     size_t count;
     size_t index;
-    size_t offset; /* of the next batch in that segment; 0: its header comes first */
-    size_t spares; /* allocated segments that follow, never used */
-    bool is_clean; /* the last entry was a clean stop */
+    size_t offset;   /* of the next batch in that segment; 0: its header comes first */
+    size_t spares;   /* allocated segments that follow, never used */
+    bool is_clean;   /* the last entry was a clean stop */
+    uint64_t cursor; /* records below this hash are armed */
 };
 
 struct tr_node {
@@ -141,6 +145,7 @@ struct tr_node {
     uint32_t *buckets;
     uint32_t destination_free;
     uint32_t destination_fresh;
+    uint32_t held_first;
 
     struct tr_log_state log;
     struct tr_waiting *waiting; /* a ring */
@@ -148,7 +153,7 @@ struct tr_node {
     uint64_t waiting_tail;
     struct tr_replay replay;
 
-    uint32_t page[TR_LIST_LIMIT_MAX];
+    uint32_t page[TR_LIST_LIMIT_MAX + TR_PARTS_MAX + 1];
     struct tr_node_stats stats;
     bool is_memory_noted;
 };
@@ -176,6 +181,7 @@ void tr_pops_init(struct tr_node *node);
 void tr_pops_run(struct tr_node *node, struct tr_effects *out);
 void tr_callback_ended(struct tr_node *node, const struct tr_event *event);
 bool tr_pops_can_run(const struct tr_node *node);
+bool tr_pops_want_tick(const struct tr_node *node);
 void tr_pops_finish(struct tr_node *node, struct tr_effects *out); /* books what has ended */
 
 /* commit.c */

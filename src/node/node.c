@@ -280,6 +280,7 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
         }
         node->is_sweeping = false;
         node->log.is_reclaiming = false;
+        node->log.is_removing = false;
         return;
     case TR_EVENT_CONFIGURED:
         configure(node, event->of.config);
@@ -315,7 +316,7 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
         return node->now_ms;
     if (node->phase != PHASE_READY && node->phase != PHASE_DRAINING)
         return TR_NODE_NEVER;
-    if (node->is_sweeping || tr_log_wants_tick(node))
+    if (node->is_sweeping || tr_log_wants_tick(node) || tr_pops_want_tick(node))
         return node->now_ms;
     bool may_pop = node->phase == PHASE_READY;
     uint64_t at = may_pop ? tr_wheel_wake_at(&node->wheel) : TR_WHEEL_NEVER;

@@ -25,6 +25,7 @@ void tr_pops_init(struct tr_node *node)
     node->ended_first = NONE;
     node->ended_last = NONE;
     node->flight_free = NONE;
+    node->held_first = NONE;
     node->destination_free = NONE;
     for (uint32_t i = 0; i < BUCKETS; i++)
         node->buckets[i] = NONE;
@@ -68,7 +69,7 @@ static uint32_t find_destination(struct tr_node *node, uint64_t hash)
 static void drop_destination(struct tr_node *node, uint32_t index)
 {
     struct tr_destination *destination = &node->destinations[index];
-    if (destination->flights > 0 || destination->queue.count > 0)
+    if (destination->flights > 0 || destination->queue.count > 0 || destination->is_held)
         return;
     uint32_t *link = &node->buckets[destination->hash % BUCKETS];
     while (*link != index)
@@ -130,6 +131,33 @@ static void run_queue(struct tr_node *node, uint32_t index, struct tr_effects *o
     }
 }
 
+/* A queue that may fire, and could not for want of effects or of room in the log, is looked at
+ * again in the next step: no answer of its own may be there to do so. */
+static void hold_queue(struct tr_node *node, uint32_t index)
+{
+    struct tr_destination *destination = &node->destinations[index];
+    if (destination->is_held || destination->queue.count == 0 ||
+        destination->flights >= destination->limit)
+        return;
+    destination->is_held = true;
+    destination->next_held = node->held_first;
+    node->held_first = index;
+}
+
+static void run_held(struct tr_node *node, struct tr_effects *out)
+{
+    uint32_t index = node->held_first;
+    node->held_first = NONE;
+    while (index != NONE) {
+        uint32_t next = node->destinations[index].next_held;
+        node->destinations[index].is_held = false;
+        run_queue(node, index, out);
+        hold_queue(node, index);
+        drop_destination(node, index);
+        index = next;
+    }
+}
+
 /* A dead pop or a tombstone whose time is over. */
 static void expire(struct tr_node *node, tr_ref ref)
 {
@@ -172,6 +200,11 @@ bool tr_pops_can_run(const struct tr_node *node)
     return can_fire(node);
 }
 
+bool tr_pops_want_tick(const struct tr_node *node)
+{
+    return node->phase == PHASE_READY && node->held_first != NONE && can_fire(node);
+}
+
 /* The timer goes on with its next pop, or is over. */
 static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record)
 {
@@ -192,8 +225,9 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record)
     tr_arm(node, ref);
 }
 
-/* Makes room for one more failed pop of a timer: the oldest dead one goes, or the oldest. */
-static void limit_parts(struct tr_node *node, tr_timer_id id, struct tr_effects *out)
+/* When a timer has too many failed pops, the oldest dead one goes, or the oldest. */
+static void limit_parts(struct tr_node *node, tr_timer_id id, uint64_t newest,
+                        struct tr_effects *out)
 {
     struct tr_index_walk walk;
     unsigned count = 0;
@@ -206,6 +240,8 @@ static void limit_parts(struct tr_node *node, tr_timer_id id, struct tr_effects 
         if (record.part == 0)
             continue;
         count++;
+        if (record.part == newest)
+            continue;
         bool is_dead = (record.flags & TR_RECORD_DEAD) != 0;
         uint64_t rank = record.part | (is_dead ? 0 : (uint64_t)1 << 63);
         if (rank < oldest_rank) {
@@ -213,7 +249,7 @@ static void limit_parts(struct tr_node *node, tr_timer_id id, struct tr_effects 
             oldest = ref;
         }
     }
-    if (count < TR_PARTS_MAX)
+    if (count <= TR_PARTS_MAX)
         return;
     tr_book_unpack(&node->book, oldest, &record);
     struct tr_effect *note = tr_note(out, TR_NOTE_DISCARDED, id, record.part);
@@ -231,7 +267,6 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     part.part = record->sequence;
     part.sequence = 0;
     part.flags = (uint8_t)(record->flags & TR_RECORD_DEAD);
-    limit_parts(node, record->id, out);
     tr_ref old = tr_book_find(&node->book, part.id, part.part);
     if (old != TR_ARENA_NONE) { /* a dead one of an older version */
         tr_forget_entry(node, old);
@@ -243,6 +278,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     tr_log_record(node, ref, &part);
     tr_count(node, &part, 1);
     tr_arm(node, ref);
+    limit_parts(node, part.id, part.part, out);
     return true;
 }
 
@@ -283,6 +319,13 @@ static void die(struct tr_node *node, tr_ref ref, struct tr_record *before,
     dead.lag_ms += due_ms - dead.due_ms;
     dead.due_ms = due_ms;
     if (record->part == 0 && split(node, &dead, out)) {
+        move_on(node, ref, before);
+        return;
+    }
+    if (record->part == 0 && record->sequence < tr_record_pops(record)) {
+        /* No memory to keep it: told, and the timer goes on. */
+        node->stats.pops_discarded++;
+        tr_note(out, TR_NOTE_DISCARDED, record->id, record->sequence);
         move_on(node, ref, before);
         return;
     }
@@ -346,7 +389,7 @@ static void book_outcome(struct tr_node *node, const struct tr_flight *flight,
 
 static void run_ended(struct tr_node *node, struct tr_effects *out)
 {
-    while (node->ended_first != NONE && tr_effects_has_room(out, 8)) {
+    while (node->ended_first != NONE && tr_effects_has_room(out, 16)) {
         uint32_t index = node->ended_first;
         struct tr_flight *flight = &node->flights[index];
         struct tr_record record;
@@ -363,6 +406,7 @@ static void run_ended(struct tr_node *node, struct tr_effects *out)
         node->flight_free = index;
         node->flight_count--;
         run_queue(node, flight->destination, out);
+        hold_queue(node, flight->destination);
         drop_destination(node, flight->destination);
     }
 }
@@ -400,5 +444,6 @@ void tr_pops_finish(struct tr_node *node, struct tr_effects *out)
 void tr_pops_run(struct tr_node *node, struct tr_effects *out)
 {
     run_ended(node, out);
+    run_held(node, out);
     run_due(node, out);
 }

@@ -7,6 +7,7 @@
 #include "node/internal.h"
 
 #define REPLAY_SLICE    16384 /* entries in a step */
+#define RECORD_ROOM     2048  /* of a batch, beside the largest record */
 #define RESTART_LATE_MS 2     /* what the clocks may differ by unlogged: rather late than early */
 
 static void refuse_log(struct tr_node *node, struct tr_log_check check, struct tr_effects *out)
@@ -129,7 +130,6 @@ static void apply_record(struct tr_node *node, struct tr_record *record, uint64_
     node->log.live[segment % TR_NODE_SEGMENTS_MAX] += 1;
     node->log.live_bytes += tr_log_size(record);
     tr_count(node, record, 1);
-    tr_arm(node, ref);
 }
 
 static void apply_short(struct tr_node *node, const struct tr_record *record)
@@ -150,7 +150,6 @@ static void apply_short(struct tr_node *node, const struct tr_record *record)
     held.flags = record->flags;
     held.attempt = record->attempt;
     tr_count(node, &held, 1);
-    tr_arm(node, ref);
 }
 
 static void apply_end(struct tr_node *node, const struct tr_record *record)
@@ -170,8 +169,8 @@ static void apply_end(struct tr_node *node, const struct tr_record *record)
     tr_book_remove(&node->book, ref);
 }
 
-/* False: the memory budget is too small for what the log holds. */
-static bool apply(struct tr_node *node, struct tr_log_entry *entry, uint64_t segment)
+/* TR_LOG_SOUND, or why it cannot be applied. */
+static enum tr_log_verdict apply(struct tr_node *node, struct tr_log_entry *entry, uint64_t segment)
 {
     bool is_full = false;
     node->replay.is_clean = entry->type == TR_LOG_CLEAN_STOP;
@@ -179,26 +178,47 @@ static bool apply(struct tr_node *node, struct tr_log_entry *entry, uint64_t seg
     case TR_LOG_RECORD:
         node->last_stamp =
             entry->record.version > node->last_stamp ? entry->record.version : node->last_stamp;
+        if (tr_log_record_bound(&entry->record) + RECORD_ROOM > node->log.batch_cap)
+            return TR_LOG_TOO_LARGE;
         apply_record(node, &entry->record, segment, &is_full);
-        return !is_full;
+        return is_full ? TR_LOG_NO_MEMORY : TR_LOG_SOUND;
     case TR_LOG_SHORT:
         apply_short(node, &entry->record);
-        return true;
+        return TR_LOG_SOUND;
     case TR_LOG_TOMBSTONE:
     case TR_LOG_DROP:
         apply_end(node, &entry->record);
-        return true;
+        return TR_LOG_SOUND;
     case TR_LOG_CEILING:
         node->log.ceiling = entry->number > node->log.ceiling ? entry->number : node->log.ceiling;
-        return true;
+        return TR_LOG_SOUND;
     case TR_LOG_OFFSET:
         node->log.offset_ms = (int64_t)entry->number;
-        return true;
+        return TR_LOG_SOUND;
     case TR_LOG_PADDING:
     case TR_LOG_MARKS:
     case TR_LOG_INCARNATION:
     case TR_LOG_CLEAN_STOP:
-        return true;
+        return TR_LOG_SOUND;
+    }
+    return TR_LOG_SOUND;
+}
+
+/* Arms every record, once: only now is it known what each came to. False: not done yet. */
+static bool arm_all(struct tr_node *node)
+{
+    struct tr_replay *replay = &node->replay;
+    struct tr_index_walk walk = tr_index_seek(&node->book.index, replay->cursor);
+    tr_ref ref = TR_ARENA_NONE;
+    uint64_t last = 0;
+    for (unsigned i = 0; tr_index_next(&walk, &ref); i++) {
+        uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
+        if (i >= REPLAY_SLICE && hash != last) {
+            replay->cursor = hash;
+            return false;
+        }
+        last = hash;
+        tr_arm(node, ref);
     }
     return true;
 }
@@ -247,8 +267,9 @@ static bool replay_batch(struct tr_node *node, const struct tr_log_segment *segm
         enum tr_log_get_status status = tr_log_get(&reader, &entry);
         if (status == TR_LOG_GET_END)
             return true;
-        check.verdict = status == TR_LOG_GET_BAD ? TR_LOG_DAMAGED : TR_LOG_NO_MEMORY;
-        if (status == TR_LOG_GET_BAD || !apply(node, &entry, segment->number)) {
+        check.verdict =
+            status == TR_LOG_GET_BAD ? TR_LOG_DAMAGED : apply(node, &entry, segment->number);
+        if (check.verdict != TR_LOG_SOUND) {
             refuse_log(node, check, out);
             return false;
         }
@@ -279,7 +300,7 @@ void tr_recovery_run(struct tr_node *node, struct tr_effects *out)
             return;
         replay->offset += batch.size;
     }
-    if (replay->index < replay->count || !tr_effects_has_room(out, 8))
+    if (replay->index < replay->count || !tr_effects_has_room(out, 8) || !arm_all(node))
         return;
     finish(node, out);
 }

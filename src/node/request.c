@@ -38,7 +38,7 @@ static bool admit(const struct request *request, size_t size, bool is_new)
     if (node->phase != PHASE_READY)
         answer(request, 503,
                node->phase == PHASE_DRAINING ? "the node is stopping" : "the node is starting");
-    else if (is_new && node->log.is_refused)
+    else if (node->log.is_refused && (is_new || node->log.allocated <= node->log.segment))
         answer(request, 507, "the disk is full");
     else if (commit_lag_ms(node) > node->config.latency_target_ms)
         answer(request, 503, "the disk is too slow for this load");
@@ -220,7 +220,7 @@ static void replace(const struct request *request)
             return;
         }
     }
-    if (!admit(request, tr_log_record_bound(&record) + PARTS_ROOM, ref == TR_ARENA_NONE))
+    if (!admit(request, tr_log_record_bound(&record) + PARTS_ROOM, true))
         return;
     record.version = tr_stamp(node, version_of(node, record.id));
     record.factor = text->factor > 0   ? text->factor
@@ -323,8 +323,7 @@ static void list(const struct request *request)
     for (unsigned i = 0; !is_over && tr_index_next(&walk, &ref); i++) {
         uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
         has_more = hash != last && (count >= query->limit || i >= LIST_SCAN_MAX);
-        has_more |= count == TR_LIST_LIMIT_MAX;
-        if (has_more)
+        if (has_more || count == sizeof node->page / sizeof node->page[0])
             break;
         last = hash;
         if (is_listed(node, ref, query))
@@ -366,8 +365,10 @@ static void redrive(const struct request *request)
         tr_count(node, &record, -1);
         tr_forget_entry(node, dead[i]);
         record.flags &= (uint8_t)~TR_RECORD_DEAD;
+        /* A part counts its redrives; a timer that died in its place stays behind its attempts. */
         record.sequence += record.part > 0;
-        record.attempt = 0;
+        record.moves += record.part == 0;
+        record.attempt = record.part > 0 ? 0 : record.attempt;
         record.lag_ms += node->steady_ms - record.due_ms;
         record.due_ms = node->steady_ms;
         tr_ref ref = tr_book_update(&node->book, dead[i], &record);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/answer.h"
 
+#include "timer/book.h"
 #include "wire/text.h"
 
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #define HEAD_MAX    512
 #define BODY_FIRST  4096
 #define METRICS_MAX ((size_t)1 << 20)
+#define PAGE_MAX    ((size_t)1 << 20) /* bytes of a page; one timer may pass it */
 
 /* Grows a writer of ours so that `size` more bytes fit. */
 static void reserve(struct tr_writer *writer, size_t size)
@@ -139,8 +141,19 @@ static void put_page(struct tr_answer *answer, const struct tr_node *node,
                      const struct tr_effect *effect)
 {
     struct tr_writer *out = &answer->body;
+    bool has_more = effect->of.page.has_more;
+    uint64_t cursor = effect->of.page.cursor;
+    tr_timer_id last = 0;
     tr_put_text(out, "{\"timers\":[");
     for (uint32_t i = 0; i < effect->of.page.count; i++) {
+        struct tr_record record;
+        tr_node_record(node, effect->of.page.refs[i], &record);
+        if (out->size > PAGE_MAX && record.id != last) {
+            has_more = true;
+            cursor = tr_book_hash(last);
+            break;
+        }
+        last = record.id;
         reserve(out, timer_bound(node, effect->of.page.refs[i]));
         if (i > 0)
             tr_put_text(out, ",");
@@ -148,9 +161,9 @@ static void put_page(struct tr_answer *answer, const struct tr_node *node,
     }
     reserve(out, 64);
     tr_put_text(out, "]");
-    if (effect->of.page.has_more) {
+    if (has_more) {
         tr_put_text(out, ",\"cursor\":\"");
-        tr_put_hex(out, effect->of.page.cursor, 16);
+        tr_put_hex(out, cursor, 16);
         tr_put_text(out, "\"");
     }
     tr_put_text(out, "}\n");

@@ -427,7 +427,6 @@ static void connect_by_name(struct call *call, struct name *name)
 static void on_looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
 {
     struct name *name = request->data;
-    name->is_busy = false;
     name->count = 0;
     for (struct addrinfo *at = found; status == 0 && at != NULL; at = at->ai_next) {
         if (name->count < ADDRESSES_MAX && at->ai_addrlen <= sizeof name->addresses[0])
@@ -437,31 +436,34 @@ static void on_looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo 
     if (name->count == 0)
         tr_say(TR_INFO, "the name %s cannot be looked up: %s", name->host, uv_strerror(status));
     name->until_ms = now_ms() + (name->count > 0 ? NAME_KEEP_MS : NAME_FAIL_MS);
-    struct call *call = name->waiting;
-    name->waiting = NULL;
-    while (call != NULL) {
-        struct call *next = call->next_waiting;
+    /* It stays busy until nobody waits: what a call brings about may look up names, and forget
+     * those that are not busy, or come here for this one again. */
+    while (name->waiting != NULL) {
+        struct call *call = name->waiting;
+        name->waiting = call->next_waiting;
         call->is_waiting = false;
         if (call->is_over)
             free(call);
         else
             connect_by_name(call, name);
-        call = next;
     }
+    name->is_busy = false;
 }
 
 /* Forgets a name that nobody waits for, when there are too many. */
 static void drop_name(struct tr_caller *caller)
 {
+    struct name **oldest = NULL;
     for (struct name **at = &caller->names; *at != NULL; at = &(*at)->next) {
-        struct name *name = *at;
-        if (!name->is_busy) {
-            *at = name->next;
-            caller->name_count--;
-            free(name);
-            return;
-        }
+        if (!(*at)->is_busy)
+            oldest = at;
     }
+    if (oldest == NULL)
+        return;
+    struct name *name = *oldest;
+    *oldest = name->next;
+    caller->name_count--;
+    free(name);
 }
 
 static void look_up(struct call *call)

@@ -91,7 +91,7 @@ static const struct row rows[] = {
     {"callback", "deny", TYPE_DENY, 0, 0, 0},
     {"callback", "ca-file", TYPE_TEXT, AT(ca_file), 0, TR_CONFIG_TEXT - 1},
     {"limits", "body", TYPE_SIZE, AT(body_max), 1024, (uint64_t)64 << 20},
-    {"limits", "opaque", TYPE_SIZE, AT(opaque_max), 0, (uint64_t)64 << 20},
+    {"limits", "opaque", TYPE_SIZE, AT(opaque_max), 0, (uint64_t)2 << 20},
     NUMBER("limits", "connections", connections_max, 1, 1000000),
     NUMBER("limits", "idle-timeout-s", idle_timeout_s, 1, 86400),
 };

@@ -113,6 +113,7 @@ static void refuse_log(struct tr_daemon *daemon, const struct tr_log_check *chec
         [TR_LOG_MISSING] = "does not follow the one before: a segment is missing",
         [TR_LOG_TOO_NEW] = "was written by a newer version of tryst",
         [TR_LOG_NO_MEMORY] = "holds more than [storage] memory-budget allows",
+        [TR_LOG_TOO_LARGE] = "holds a timer too large for [storage] segment-size",
     };
     struct tr_log_segment *segments = NULL;
     size_t count = 0;

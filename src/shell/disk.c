@@ -17,9 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define JOBS_MAX 1024 /* the node has one write and a few files under way, never so many */
+#define DONES_MAX 64 /* the node has one write and one allocation under way */
 
 struct job {
+    struct job *next;
     struct tr_effect effect;
     uint8_t *bytes; /* of a write: head, then batch */
     uint64_t started_us;
@@ -38,10 +39,9 @@ struct tr_disk {
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     uv_async_t async;
-    struct job jobs[JOBS_MAX];
-    uint64_t job_head;
-    uint64_t job_tail;
-    struct done dones[JOBS_MAX];
+    struct job *first; /* removals alone may be thousands */
+    struct job *last;
+    struct done dones[DONES_MAX];
     uint64_t done_head;
     uint64_t done_tail;
     bool is_closing;
@@ -236,7 +236,7 @@ static bool do_job(struct tr_disk *disk, struct job *job, struct done *done)
 /* Waits for a job; with an interval of syncs, not longer than to the next one. */
 static bool wait_job(struct tr_disk *disk)
 {
-    while (disk->job_head == disk->job_tail && !disk->is_closing) {
+    while (disk->first == NULL && !disk->is_closing) {
         if (disk->config.sync != TR_SYNC_INTERVAL || !disk->is_dirty) {
             pthread_cond_wait(&disk->wake, &disk->mutex);
             continue;
@@ -252,7 +252,7 @@ static bool wait_job(struct tr_disk *disk)
             pthread_mutex_lock(&disk->mutex);
         }
     }
-    return disk->job_head < disk->job_tail;
+    return disk->first != NULL;
 }
 
 static void *run(void *argument)
@@ -260,15 +260,16 @@ static void *run(void *argument)
     struct tr_disk *disk = argument;
     pthread_mutex_lock(&disk->mutex);
     while (wait_job(disk)) {
-        struct job job = disk->jobs[disk->job_head % JOBS_MAX];
-        disk->job_head++;
+        struct job *job = disk->first;
+        disk->first = job->next;
         pthread_mutex_unlock(&disk->mutex);
         struct done done;
-        bool has_report = do_job(disk, &job, &done);
+        bool has_report = do_job(disk, job, &done);
+        free(job);
         pthread_mutex_lock(&disk->mutex);
         if (has_report) {
-            TR_ASSERT(disk->done_tail - disk->done_head < JOBS_MAX);
-            disk->dones[disk->done_tail++ % JOBS_MAX] = done;
+            TR_ASSERT(disk->done_tail - disk->done_head < DONES_MAX);
+            disk->dones[disk->done_tail++ % DONES_MAX] = done;
             uv_async_send(&disk->async);
         }
     }
@@ -288,7 +289,7 @@ static void on_done(uv_async_t *async)
         bool is_any = disk->done_head < disk->done_tail;
         struct done done;
         if (is_any)
-            done = disk->dones[disk->done_head++ % JOBS_MAX];
+            done = disk->dones[disk->done_head++ % DONES_MAX];
         pthread_mutex_unlock(&disk->mutex);
         if (!is_any)
             return;
@@ -298,21 +299,25 @@ static void on_done(uv_async_t *async)
 
 void tr_disk_do(struct tr_disk *disk, const struct tr_effect *effect)
 {
-    struct job job = {.effect = *effect, .started_us = now_us()};
-    if (effect->kind == TR_EFFECT_LOG_WRITE) {
-        size_t head = effect->of.log.head_size;
-        job.bytes = malloc(head + effect->of.log.size);
-        if (job.bytes == NULL) {
-            errno = ENOMEM;
-            fatal(disk, "copying a batch for", effect->of.log.segment);
-        }
-        if (head > 0)
-            memcpy(job.bytes, effect->of.log.head, head);
-        memcpy(job.bytes + head, effect->of.log.bytes, effect->of.log.size);
+    bool is_write = effect->kind == TR_EFFECT_LOG_WRITE;
+    size_t head = is_write ? effect->of.log.head_size : 0;
+    struct job *job = calloc(1, sizeof *job);
+    uint8_t *bytes = is_write ? malloc(head + effect->of.log.size) : NULL;
+    if (job == NULL || (is_write && bytes == NULL)) {
+        errno = ENOMEM;
+        fatal(disk, "copying a batch for", is_write ? effect->of.log.segment : 0);
     }
+    *job = (struct job){.effect = *effect, .bytes = bytes, .started_us = now_us()};
+    if (head > 0)
+        memcpy(bytes, effect->of.log.head, head);
+    if (is_write)
+        memcpy(bytes + head, effect->of.log.bytes, effect->of.log.size);
     pthread_mutex_lock(&disk->mutex);
-    TR_ASSERT(disk->job_tail - disk->job_head < JOBS_MAX);
-    disk->jobs[disk->job_tail++ % JOBS_MAX] = job;
+    if (disk->first == NULL)
+        disk->first = job;
+    else
+        disk->last->next = job;
+    disk->last = job;
     pthread_cond_signal(&disk->wake);
     pthread_mutex_unlock(&disk->mutex);
 }

@@ -58,6 +58,7 @@ struct connection {
     uint16_t asked;    /* requests handed on, modulo 2^16 */
     uint16_t answered; /* answers put out, likewise */
     struct early *early;
+    size_t early_size;
     uint64_t asked_us[UNDER_WAY_MAX]; /* when, by number modulo */
     uint8_t kinds[UNDER_WAY_MAX];     /* what; bit 7: HEAD, bit 6: close afterwards */
     bool is_dirty;
@@ -217,7 +218,7 @@ static void mark_dirty(struct connection *connection)
 
 static void put_out(struct connection *connection, const char *bytes, size_t size)
 {
-    if (connection->out_size + size > OUT_HELD_MAX + READ_SIZE || !reserve_out(connection, size)) {
+    if (!reserve_out(connection, size)) {
         close_connection(connection);
         return;
     }
@@ -341,6 +342,7 @@ static void keep_early(struct connection *connection, uint16_t number, const cha
         (struct early){.next = connection->early, .number = number, .closes = closes, .size = size};
     memcpy(early->bytes, bytes, size);
     connection->early = early;
+    connection->early_size += size;
 }
 
 /* The answer with the next number is out: what it held up follows. */
@@ -354,6 +356,7 @@ static void put_kept(struct connection *connection)
             continue;
         }
         *link = early->next;
+        connection->early_size -= early->size;
         connection->answered++;
         connection->is_closing |= early->closes;
         put_out(connection, early->bytes, early->size);
@@ -521,7 +524,7 @@ static void refuse(struct connection *connection)
 static bool is_paused(const struct connection *connection)
 {
     return (uint16_t)(connection->asked - connection->answered) >= UNDER_WAY_MAX ||
-           connection->out_size > OUT_HELD_MAX || connection->is_closing;
+           connection->out_size + connection->early_size > OUT_HELD_MAX || connection->is_closing;
 }
 
 /* Reads whole requests out of `bytes`; returns how many bytes they took. `*fed` of the rest were

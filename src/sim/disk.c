@@ -132,7 +132,7 @@ bool sim_disk_damage(struct sim_disk *disk)
     if (tr_log_header_decode(segment->bytes, segment->size, &header, &at) != TR_LOG_HEADER_OK ||
         !tr_log_batch_at(segment->bytes, segment->size, header.first, at, &batch))
         return false;
-    size_t offset = at + tr_random_below(disk->random, batch.size);
+    size_t offset = tr_random_below(disk->random, at + batch.size);
     segment->bytes[offset] ^= (uint8_t)(1u << tr_random_below(disk->random, 8));
     return true;
 }

@@ -627,7 +627,7 @@ static void damage(struct world *world)
     size_t count = 0;
     struct tr_log_segment *list = sim_disk_list(&world->disk, &count);
     struct tr_log_check check = tr_log_check(list, count);
-    if (check.verdict != TR_LOG_DAMAGED)
+    if (check.verdict == TR_LOG_SOUND || check.verdict == TR_LOG_TORN)
         world->model.broken = "damage was not seen";
     free(list);
 }

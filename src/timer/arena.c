@@ -111,6 +111,13 @@ static bool has_room(const struct tr_arena *arena, uint32_t blocks, bool is_urge
     return arena->blocks_used + blocks <= limit;
 }
 
+/* Blocks that were never used are given to others up to here: the rest, in one piece, is the
+ * reserve's, so that an urgent piece of many blocks finds neighbours. */
+static uint32_t fresh_limit(const struct tr_arena *arena, bool is_urgent)
+{
+    return arena->block_count - (is_urgent ? 0 : arena->reserve);
+}
+
 /* One block, cleared; NO_BLOCK when there is none. */
 static uint32_t take_block(struct tr_arena *arena, bool is_urgent)
 {
@@ -119,7 +126,7 @@ static uint32_t take_block(struct tr_arena *arena, bool is_urgent)
     uint32_t index = arena->idle;
     if (index != NO_BLOCK)
         unlink_block(arena, &arena->idle, index);
-    else if (arena->blocks_fresh < arena->block_count)
+    else if (arena->blocks_fresh < fresh_limit(arena, is_urgent))
         index = arena->blocks_fresh++;
     else
         return NO_BLOCK;
@@ -128,30 +135,37 @@ static uint32_t take_block(struct tr_arena *arena, bool is_urgent)
     return index;
 }
 
-/* The first of `count` neighbouring free blocks, taken off the idle list. */
-static uint32_t take_run(struct tr_arena *arena, uint32_t count)
+/* Neighbouring blocks among those that are free again; NO_BLOCK if there are none. */
+static uint32_t find_idle_run(const struct tr_arena *arena, uint32_t count)
 {
-    if (arena->block_count - arena->blocks_fresh >= count) {
-        uint32_t first = arena->blocks_fresh;
-        arena->blocks_fresh += count;
-        return first;
-    }
+    size_t table = arena->block_count * sizeof *arena->blocks;
+    uint32_t first = (uint32_t)((table + TR_ARENA_BLOCK - 1) / TR_ARENA_BLOCK);
     uint32_t run = 0;
-    for (uint32_t i = 0; i < arena->blocks_fresh; i++) {
-        struct tr_arena_block *block = &arena->blocks[i];
-        bool is_table = (size_t)i * TR_ARENA_BLOCK < arena->block_count * sizeof *block;
-        if (is_table || block->kind != TR_ARENA_FREE) {
-            run = 0;
-            continue;
-        }
-        if (++run < count)
-            continue;
-        uint32_t first = i + 1 - count;
-        for (uint32_t j = first; j <= i; j++)
-            unlink_block(arena, &arena->idle, j);
-        return first;
+    if (arena->blocks_fresh - arena->blocks_used < count)
+        return NO_BLOCK;
+    for (uint32_t i = first; i < arena->blocks_fresh; i++) {
+        run = arena->blocks[i].kind == TR_ARENA_FREE ? run + 1 : 0;
+        if (run == count)
+            return i + 1 - count;
     }
     return NO_BLOCK;
+}
+
+/* The first of `count` neighbouring blocks: free again, or never used. */
+static uint32_t take_run(struct tr_arena *arena, uint32_t count, bool is_urgent)
+{
+    uint32_t first = find_idle_run(arena, count);
+    if (first != NO_BLOCK) {
+        for (uint32_t i = first; i < first + count; i++)
+            unlink_block(arena, &arena->idle, i);
+        return first;
+    }
+    uint32_t limit = fresh_limit(arena, is_urgent);
+    if (arena->blocks_fresh > limit || limit - arena->blocks_fresh < count)
+        return NO_BLOCK;
+    first = arena->blocks_fresh;
+    arena->blocks_fresh += count;
+    return first;
 }
 
 static tr_ref take_large(struct tr_arena *arena, enum tr_arena_kind kind, size_t size,
@@ -162,7 +176,7 @@ static tr_ref take_large(struct tr_arena *arena, enum tr_arena_kind kind, size_t
     uint32_t count = (uint32_t)((size + TR_ARENA_BLOCK - 1) / TR_ARENA_BLOCK);
     if (!has_room(arena, count, is_urgent))
         return TR_ARENA_NONE;
-    uint32_t first = take_run(arena, count);
+    uint32_t first = take_run(arena, count, is_urgent);
     if (first == NO_BLOCK)
         return TR_ARENA_NONE;
     arena->blocks_used += count;
@@ -245,6 +259,13 @@ void tr_arena_give(struct tr_arena *arena, tr_ref ref)
         unlink_block(arena, list, index);
         give_block(arena, index);
     }
+}
+
+size_t tr_arena_capacity(const struct tr_arena *arena, tr_ref ref)
+{
+    const struct tr_arena_block *block =
+        &arena->blocks[(size_t)ref * TR_ARENA_UNIT / TR_ARENA_BLOCK];
+    return block->class == LARGE ? (size_t)block->span * TR_ARENA_BLOCK : class_size(block->class);
 }
 
 bool tr_arena_holds(const struct tr_arena *arena, tr_ref ref)

@@ -61,8 +61,9 @@ tr_ref tr_arena_take(struct tr_arena *arena, enum tr_arena_kind kind, size_t siz
 
 void tr_arena_give(struct tr_arena *arena, tr_ref ref);
 
-/* How many bytes a piece of `size` really takes. */
+/* How many bytes a piece of `size` would take, and how many one has. */
 size_t tr_arena_rounded(size_t size);
+size_t tr_arena_capacity(const struct tr_arena *arena, tr_ref ref);
 
 /* Whether `ref`, which may be stale, is a record that is held now. */
 bool tr_arena_holds(const struct tr_arena *arena, tr_ref ref);

@@ -37,6 +37,9 @@
 #define HEAD_MAX                                                                                   \
     (FIXED + 9 * TR_VARINT_MAX + 2 * TR_LIST_MAX + TR_TAGS_MAX * (4 + TR_VARINT_MAX) + 4)
 
+#define LARGE_RECORD 8192
+#define HEAD_GROWTH  64 /* sequence, attempt, moves and lag as long as they get */
+
 /* The shared texts of a record. */
 struct texts {
     tr_ref uri;
@@ -244,6 +247,13 @@ static void count_tags(struct tr_book *book, const struct tr_record *record,
     }
 }
 
+/* A large record has room for its head to grow, so that it need not find neighbouring blocks when
+ * its sequence or attempts do. A small one may move: any block will do for it. */
+static size_t room_for(size_t size)
+{
+    return size > LARGE_RECORD ? size + HEAD_GROWTH : size;
+}
+
 tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record)
 {
     struct texts texts;
@@ -252,7 +262,8 @@ tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record)
     if (!hold_texts(book, record, &texts))
         return TR_ARENA_NONE;
     size_t size = pack_head(record, &texts, head);
-    tr_ref ref = tr_arena_take(book->arena, TR_ARENA_RECORD, size + record->opaque.size, false);
+    tr_ref ref =
+        tr_arena_take(book->arena, TR_ARENA_RECORD, room_for(size + record->opaque.size), false);
     if (ref == TR_ARENA_NONE) {
         release_texts(book, &texts, record->tag_count);
         return TR_ARENA_NONE;
@@ -270,14 +281,19 @@ tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record)
     return ref;
 }
 
-/* Moves a record to a piece of the right size, if its own is not. */
-static tr_ref settle(struct tr_book *book, tr_ref ref, size_t old_size, const uint8_t *head,
-                     size_t head_size, struct tr_span opaque, bool is_urgent)
+/* Puts a record into its piece, or into one of the right size. Where that cannot be had, a piece
+ * that is larger than needed will do. */
+static tr_ref settle(struct tr_book *book, tr_ref ref, const uint8_t *head, size_t head_size,
+                     struct tr_span opaque, bool is_urgent)
 {
     size_t size = head_size + opaque.size;
+    size_t capacity = tr_arena_capacity(book->arena, ref);
+    bool is_right = size <= capacity && (tr_arena_rounded(room_for(size)) >= capacity);
     tr_ref target = ref;
-    if (tr_arena_rounded(size) != tr_arena_rounded(old_size))
-        target = tr_arena_take(book->arena, TR_ARENA_RECORD, size, is_urgent);
+    if (!is_right)
+        target = tr_arena_take(book->arena, TR_ARENA_RECORD, room_for(size), is_urgent);
+    if (target == TR_ARENA_NONE && size <= capacity)
+        target = ref;
     if (target == TR_ARENA_NONE)
         return TR_ARENA_NONE;
     uint8_t *bytes = bytes_at(book, target);
@@ -291,11 +307,6 @@ static tr_ref settle(struct tr_book *book, tr_ref ref, size_t old_size, const ui
     return target;
 }
 
-static size_t packed_size(const struct tr_book *book, tr_ref ref, const struct tr_record *old)
-{
-    return (size_t)((const uint8_t *)old->opaque.text - bytes_at(book, ref)) + old->opaque.size;
-}
-
 tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record *record)
 {
     struct tr_record old;
@@ -307,9 +318,7 @@ tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record 
     if (!hold_texts(book, record, &texts))
         return TR_ARENA_NONE;
     size_t size = pack_head(record, &texts, head);
-    size_t old_size = packed_size(book, ref, &old);
-    bool is_smaller = size + record->opaque.size <= old_size;
-    tr_ref placed = settle(book, ref, old_size, head, size, record->opaque, is_smaller);
+    tr_ref placed = settle(book, ref, head, size, record->opaque, false);
     if (placed == TR_ARENA_NONE) {
         release_texts(book, &texts, record->tag_count);
         return TR_ARENA_NONE;
@@ -326,7 +335,6 @@ tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_record *
     struct texts texts;
     uint8_t head[HEAD_MAX];
     unpack(book, ref, &old, &texts);
-    size_t old_size = packed_size(book, ref, &old);
     struct tr_record changed = old;
     changed.flags = record->flags;
     changed.sequence = record->sequence;
@@ -335,7 +343,7 @@ tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_record *
     changed.due_ms = record->due_ms;
     changed.lag_ms = record->lag_ms;
     size_t size = pack_head(&changed, &texts, head);
-    return settle(book, ref, old_size, head, size, old.opaque, true);
+    return settle(book, ref, head, size, old.opaque, true);
 }
 
 void tr_book_remove(struct tr_book *book, tr_ref ref)

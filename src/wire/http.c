@@ -167,10 +167,14 @@ enum tr_http_state tr_http_feed(struct tr_http *http, char *buffer, size_t from,
         return TR_HTTP_COMPLETE;
     }
     if (result == HPE_OK) {
-        if (http->is_head_done || size <= TR_HTTP_HEAD_MAX)
+        /* Chunks may triple a body, and no more; extensions and trailers count too. */
+        size_t most = http->is_head_done ? 3 * http->body_max + (size_t)2 * TR_HTTP_HEAD_MAX
+                                         : TR_HTTP_HEAD_MAX;
+        if (size <= most)
             return TR_HTTP_MORE;
-        http->fault_status = 431;
-        http->fault = "the headers are over 16384 bytes";
+        http->fault_status = http->is_head_done ? 413 : 431;
+        http->fault = http->is_head_done ? "the body is over the limit; [limits] body sets it"
+                                         : "the headers are over 16384 bytes";
         return TR_HTTP_BAD;
     }
     if (result == HPE_PAUSED_UPGRADE) {

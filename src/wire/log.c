@@ -41,11 +41,8 @@ size_t tr_log_header_encode(const struct tr_log_header *header, uint8_t *bytes, 
 
 static bool is_zero(const uint8_t *bytes, size_t size)
 {
-    for (size_t i = 0; i < size; i++) {
-        if (bytes[i] != 0)
-            return false;
-    }
-    return true;
+    /* Each byte equals the one before it, and the first is 0: at the speed of memcmp. */
+    return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
 static bool decode_tables(struct tr_reader *in, struct tr_log_header *header)
@@ -75,7 +72,7 @@ enum tr_log_header_status tr_log_header_decode(const uint8_t *bytes, size_t size
                                                struct tr_log_header *header, size_t *header_size)
 {
     if (is_zero(bytes, size < 64 ? size : 64))
-        return TR_LOG_HEADER_SPARE;
+        return is_zero(bytes, size) ? TR_LOG_HEADER_SPARE : TR_LOG_HEADER_BAD;
     struct tr_reader in = tr_reader_on(bytes, size);
     const uint8_t *magic = tr_get_bytes(&in, 8);
     if (magic == NULL || memcmp(magic, SEGMENT_MAGIC, 8) != 0)
@@ -144,6 +141,32 @@ bool tr_log_batch_find(const uint8_t *bytes, size_t size, uint64_t first, size_t
 {
     for (offset = (offset + 7) / 8 * 8; offset < size; offset += 8) {
         if (tr_log_batch_at(bytes, size, first, offset, batch))
+            return true;
+    }
+    return false;
+}
+
+bool tr_log_batch_find_any(const uint8_t *bytes, size_t size, size_t offset,
+                           struct tr_log_batch *batch)
+{
+    for (offset = (offset + 7) / 8 * 8; offset + TR_LOG_BATCH_HEAD <= size; offset += 8) {
+        if (tr_load(bytes + offset, 4) != BATCH_MAGIC)
+            continue;
+        uint64_t first = tr_load(bytes + offset + 16, 8) - offset;
+        if (tr_log_batch_at(bytes, size, first, offset, batch))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a batch of a segment without a sound header names a synced position within it: then the
+ * header was synced too, and is damaged. */
+static bool is_synced_within(const struct tr_log_segment *segment)
+{
+    struct tr_log_batch batch;
+    for (size_t at = 0; tr_log_batch_find_any(segment->bytes, segment->size, at, &batch);
+         at = batch.offset + batch.size) {
+        if (batch.synced > batch.position - batch.offset)
             return true;
     }
     return false;
@@ -241,7 +264,7 @@ struct tr_log_check tr_log_check(struct tr_log_segment *segments, size_t count)
             return (struct tr_log_check){.verdict = TR_LOG_MISSING, .segment = i};
         if (segment->header_status != TR_LOG_HEADER_OK || header.segment != segment->number) {
             segment->header_status = TR_LOG_HEADER_BAD;
-            return judge(segments, i, count, false);
+            return judge(segments, i, count, is_synced_within(segment));
         }
         uint64_t behind = check_segment(segment, &header);
         uint64_t end = segment->first + segment->valid_size;

@@ -88,7 +88,8 @@ size_t tr_log_record_bound(const struct tr_record *record);
 
 enum tr_log_get_status { TR_LOG_GET_ONE, TR_LOG_GET_END, TR_LOG_GET_BAD };
 
-/* The next entry of a batch's payload. An unknown type is bad: a newer format has its own number. */
+/* The next entry of a batch's payload. An unknown type is bad: a newer format has its own
+ * number. */
 enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry *entry);
 
 struct tr_log_batch {
@@ -107,6 +108,10 @@ size_t tr_log_batch_seal(uint8_t *bytes, size_t payload_size, uint64_t position,
 /* Whether a whole, sound batch of the segment that begins at `first` stands at `offset`. */
 bool tr_log_batch_at(const uint8_t *bytes, size_t size, uint64_t first, size_t offset,
                      struct tr_log_batch *batch);
+
+/* The same for a segment whose header is lost: the batch says itself where it stands. */
+bool tr_log_batch_find_any(const uint8_t *bytes, size_t size, size_t offset,
+                           struct tr_log_batch *batch);
 
 /* The first sound batch at or after `offset`; false if there is none. */
 bool tr_log_batch_find(const uint8_t *bytes, size_t size, uint64_t first, size_t offset,
@@ -131,6 +136,7 @@ enum tr_log_verdict {
     TR_LOG_MISSING, /* a segment between others is not there */
     TR_LOG_TOO_NEW,
     TR_LOG_NO_MEMORY, /* sound, but more than the memory budget holds */
+    TR_LOG_TOO_LARGE, /* sound, but with a timer that a batch of this segment size cannot hold */
 };
 
 struct tr_log_check {

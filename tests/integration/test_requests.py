@@ -249,6 +249,7 @@ def test_an_idempotency_key_outlives_a_restart(node, receiver):
     location = node.create(receiver.uri, 0.1, headers={"Idempotency-Key": "k"}).location
     receiver.wait(1)
     wait_for(lambda: node.get(location).status == 404)
+    node.create(receiver.uri, 3600)  # answered when it is durable, and so is what came before
     node.kill()
     node.start()
     assert node.create(receiver.uri, 0.1, headers={"Idempotency-Key": "k"}).location == location

@@ -69,7 +69,7 @@ static void the_reserve_is_for_urgent_pieces(void **state)
     unsigned urgent = 0;
     while (tr_arena_take(&arena, TR_ARENA_RECORD, 1000, true) != TR_ARENA_NONE)
         urgent++;
-    assert_true(urgent * 1000 > TR_ARENA_LEAST / 10);
+    assert_true((size_t)urgent * 1000 > TR_ARENA_LEAST / 10);
     free(region);
 }
 

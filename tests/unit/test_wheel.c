@@ -138,7 +138,7 @@ static void a_crowded_slot_is_emptied_little_by_little(void **state)
     (void)state;
     struct fixture fixture;
     setup(&fixture, 0);
-    uint64_t start = 10 * 65536;
+    uint64_t start = 655360;
     for (uint32_t i = 1; i <= 200000; i++)
         assert_true(tr_wheel_arm(&fixture.wheel, i, start + i % 60000));
     uint32_t slot = 10;

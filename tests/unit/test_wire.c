@@ -13,7 +13,7 @@ static bool parse(const char *text, struct tr_timer_body *body, struct tr_proble
 {
     static char copy[65536];
     size_t size = strlen(text);
-    memcpy(copy, text, size);
+    memcpy(copy, text, size + 1);
     return tr_timer_body_parse(copy, size, 1000, body, problem);
 }
 
