@@ -106,10 +106,10 @@ struct tr_replay {
     struct tr_log_segment *segments;
     size_t count;
     size_t index;
-    size_t offset;   /* of the next batch in that segment; 0: its header comes first */
-    size_t spares;   /* allocated segments that follow, never used */
-    bool is_clean;   /* the last entry was a clean stop */
-    uint64_t cursor; /* records below this hash are armed */
+    size_t offset; /* of the next batch in that segment; 0: its header comes first */
+    size_t spares; /* allocated segments that follow, never used */
+    bool is_clean; /* the last entry was a clean stop */
+    tr_ref armed;  /* records up to this one, in the order of memory, are armed */
 };
 
 struct tr_node {

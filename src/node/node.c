@@ -297,7 +297,9 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
         tr_recovery_run(node, out);
     if (node->phase == PHASE_OPENING)
         open_log(node, out);
-    if (node->phase == PHASE_READY) {
+    /* A request in the middle of a turn leaves the rest of the work to the turn's end. */
+    bool is_brief = event->has_more && event->kind == TR_EVENT_REQUEST_RECEIVED;
+    if (node->phase == PHASE_READY && !is_brief) {
         tr_pops_run(node, out);
         sweep(node);
         tr_reclaim(node, out);

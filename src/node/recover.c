@@ -204,23 +204,19 @@ static enum tr_log_verdict apply(struct tr_node *node, struct tr_log_entry *entr
     return TR_LOG_SOUND;
 }
 
-/* Arms every record, once: only now is it known what each came to. False: not done yet. */
+/* Arms every record, once: only now is it known what each came to. In the order of memory, which is
+ * about that of their making, and fast. False: not done yet. */
 static bool arm_all(struct tr_node *node)
 {
     struct tr_replay *replay = &node->replay;
-    struct tr_index_walk walk = tr_index_seek(&node->book.index, replay->cursor);
-    tr_ref ref = TR_ARENA_NONE;
-    uint64_t last = 0;
-    for (unsigned i = 0; tr_index_next(&walk, &ref); i++) {
-        uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
-        if (i >= REPLAY_SLICE && hash != last) {
-            replay->cursor = hash;
-            return false;
-        }
-        last = hash;
+    for (unsigned i = 0; i < REPLAY_SLICE; i++) {
+        tr_ref ref = tr_arena_next_record(&node->arena, replay->armed);
+        if (ref == TR_ARENA_NONE)
+            return true;
         tr_arm(node, ref);
+        replay->armed = ref;
     }
-    return true;
+    return false;
 }
 
 /* Everything is replayed: begins the segment of this start. */

@@ -284,6 +284,38 @@ bool tr_arena_holds(const struct tr_arena *arena, tr_ref ref)
     return within % size == 0 && within / size < block->fresh && *(arena->base + offset) != 0;
 }
 
+tr_ref tr_arena_next_record(const struct tr_arena *arena, tr_ref ref)
+{
+    size_t table = arena->block_count * sizeof *arena->blocks;
+    uint32_t index = (uint32_t)((table + TR_ARENA_BLOCK - 1) / TR_ARENA_BLOCK);
+    uint32_t piece = 0;
+    if (ref != TR_ARENA_NONE) {
+        size_t offset = (size_t)ref * TR_ARENA_UNIT;
+        index = (uint32_t)(offset / TR_ARENA_BLOCK);
+        const struct tr_arena_block *block = &arena->blocks[index];
+        if (block->class == LARGE)
+            index += block->span;
+        else
+            piece = (uint32_t)(offset % TR_ARENA_BLOCK) / class_size(block->class) + 1;
+    }
+    for (; index < arena->blocks_fresh; index++, piece = 0) {
+        const struct tr_arena_block *block = &arena->blocks[index];
+        size_t start = (size_t)index * TR_ARENA_BLOCK;
+        if (block->kind != TR_ARENA_RECORD)
+            continue;
+        if (block->class == LARGE) {
+            if (block->span > 0)
+                return (tr_ref)(start / TR_ARENA_UNIT);
+            continue;
+        }
+        for (uint32_t size = class_size(block->class); piece < block->fresh; piece++) {
+            if (*(arena->base + start + (size_t)piece * size) != 0)
+                return (tr_ref)((start + (size_t)piece * size) / TR_ARENA_UNIT);
+        }
+    }
+    return TR_ARENA_NONE;
+}
+
 uint32_t tr_arena_room(const struct tr_arena *arena)
 {
     uint32_t limit = arena->block_count - arena->reserve;

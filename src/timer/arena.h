@@ -68,6 +68,10 @@ size_t tr_arena_capacity(const struct tr_arena *arena, tr_ref ref);
 /* Whether `ref`, which may be stale, is a record that is held now. */
 bool tr_arena_holds(const struct tr_arena *arena, tr_ref ref);
 
+/* The next record that is held behind `ref`, or the first behind TR_ARENA_NONE, in the order of
+ * memory; TR_ARENA_NONE at the end. */
+tr_ref tr_arena_next_record(const struct tr_arena *arena, tr_ref ref);
+
 /* Room left before only urgent pieces are given, as a share of 1000. */
 uint32_t tr_arena_room(const struct tr_arena *arena);
 
