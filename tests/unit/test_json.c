@@ -193,17 +193,20 @@ static void numbers_are_exact(void **state)
     assert_false(tr_json_whole(TR_SPAN("-1"), 255, &value));
 }
 
+/* Where the public suite is, if it is anywhere. */
+static const char *suite_path(void)
+{
+    const char *path = getenv("TRYST_JSON_SUITE");
+    return path != NULL ? path : "../shared/data/json";
+}
+
 /* https://github.com/nst/JSONTestSuite: y_ must be taken, n_ refused, i_ must only not crash. */
 static void the_public_suite_agrees(void **state)
 {
     (void)state;
-    const char *path = getenv("TRYST_JSON_SUITE");
-    path = path != NULL ? path : "../shared/data/json";
+    const char *path = suite_path();
     DIR *directory = opendir(path);
-    if (directory == NULL) {
-        skip();
-        return;
-    }
+    assert_non_null(directory);
     struct dirent *entry;
     unsigned count = 0;
     while ((entry = readdir(directory)) != NULL) {
@@ -229,7 +232,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_texts_are_taken), cmocka_unit_test(bad_texts_are_refused),
         cmocka_unit_test(depth_has_a_limit),    cmocka_unit_test(strings_are_decoded),
+        cmocka_unit_test(numbers_are_exact),
+    };
+    const struct CMUnitTest with_suite[] = {
+        cmocka_unit_test(good_texts_are_taken), cmocka_unit_test(bad_texts_are_refused),
+        cmocka_unit_test(depth_has_a_limit),    cmocka_unit_test(strings_are_decoded),
         cmocka_unit_test(numbers_are_exact),    cmocka_unit_test(the_public_suite_agrees),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    DIR *suite = opendir(suite_path());
+    if (suite == NULL) {
+        puts("# the public suite is not here; TRYST_JSON_SUITE names its folder");
+        return cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    closedir(suite);
+    return cmocka_run_group_tests(with_suite, NULL, NULL);
 }
