@@ -97,7 +97,7 @@ def test_a_bad_config_at_reload_does_not_end_the_process(node):
 
 
 def test_a_restart_loses_no_timer(node, receiver):
-    location = node.create(receiver.uri, 1.0).location
+    location = node.create(receiver.uri, 5).location
     assert node.stop() == 0
     node.start()
     assert node.get(location).status == 200
