@@ -30,7 +30,6 @@ struct tr_effect *tr_note(struct tr_effects *out, enum tr_note what, tr_timer_id
     effect->of.note.id = id;
     effect->of.note.number = number;
     effect->of.note.factor = 0;
-    effect->of.note.ref = TR_ARENA_NONE;
     return effect;
 }
 

@@ -181,7 +181,6 @@ struct tr_effect {
             tr_timer_id id;
             uint64_t number;
             uint32_t factor;                /* of DEAD and DISCARDED */
-            uint32_t ref;                   /* of DEAD: its record, or 0 */
             enum tr_callback_result result; /* of DEAD: how its last attempt ended, */
             unsigned status;                /* and the HTTP status if there was one */
         } note;

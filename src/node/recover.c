@@ -117,7 +117,6 @@ static void apply_record(struct tr_node *node, struct tr_record *record, uint64_
         struct tr_order new = tr_record_order(record);
         if (tr_order_compare(&old, &new) > 0)
             return;
-        tr_forget_entry(node, ref);
         tr_log_dropped(node, &held);
         tr_count(node, &held, -1);
         ref = tr_book_replace(&node->book, ref, record);
@@ -132,18 +131,25 @@ static void apply_record(struct tr_node *node, struct tr_record *record, uint64_
     tr_count(node, record, 1);
 }
 
+/* The record held under the key of an entry, if it is not above the entry's order. */
+static tr_ref find_held(struct tr_node *node, const struct tr_record *record,
+                        struct tr_record *held)
+{
+    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    if (ref == TR_ARENA_NONE)
+        return TR_ARENA_NONE;
+    tr_book_unpack(&node->book, ref, held);
+    struct tr_order old = tr_record_order(held);
+    struct tr_order new = tr_record_order(record);
+    return tr_order_compare(&old, &new) > 0 ? TR_ARENA_NONE : ref;
+}
+
 static void apply_short(struct tr_node *node, const struct tr_record *record)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
-    if (ref == TR_ARENA_NONE)
+    tr_ref ref = find_held(node, record, &held);
+    if (ref == TR_ARENA_NONE || held.version != record->version)
         return;
-    tr_book_unpack(&node->book, ref, &held);
-    struct tr_order old = tr_record_order(&held);
-    struct tr_order new = tr_record_order(record);
-    if (held.version != record->version || tr_order_compare(&old, &new) > 0)
-        return;
-    tr_forget_entry(node, ref);
     tr_count(node, &held, -1);
     ref = tr_book_update(&node->book, ref, record);
     TR_ASSERT(ref != TR_ARENA_NONE);
@@ -155,15 +161,9 @@ static void apply_short(struct tr_node *node, const struct tr_record *record)
 static void apply_end(struct tr_node *node, const struct tr_record *record)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    tr_ref ref = find_held(node, record, &held);
     if (ref == TR_ARENA_NONE)
         return;
-    tr_book_unpack(&node->book, ref, &held);
-    struct tr_order old = tr_record_order(&held);
-    struct tr_order new = tr_record_order(record);
-    if (tr_order_compare(&old, &new) > 0)
-        return;
-    tr_forget_entry(node, ref);
     tr_log_dropped(node, &held);
     tr_count(node, &held, -1);
     tr_book_remove(&node->book, ref);
@@ -192,9 +192,7 @@ static enum tr_log_verdict apply(struct tr_node *node, struct tr_log_entry *entr
     case TR_LOG_CEILING:
         node->log.ceiling = entry->number > node->log.ceiling ? entry->number : node->log.ceiling;
         return TR_LOG_SOUND;
-    case TR_LOG_OFFSET:
-        node->log.offset_ms = (int64_t)entry->number;
-        return TR_LOG_SOUND;
+    case TR_LOG_OFFSET: /* set_steady has read the last one, and the time is set by it */
     case TR_LOG_PADDING:
     case TR_LOG_MARKS:
     case TR_LOG_INCARNATION:

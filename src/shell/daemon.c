@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #define DRAIN_EXTRA_MS 3000 /* beyond the time limit of callbacks */
-#define STARTED_MS     2000 /* a start that takes longer says how far it is */
 
 static uint64_t clock_us(clockid_t clock)
 {
@@ -291,7 +290,6 @@ static void reload(struct tr_daemon *daemon)
 {
     struct tr_config config;
     unsigned faults = tr_config_load(&config, &daemon->sources);
-    daemon->metrics.reloads++;
     daemon->metrics.config_faults = faults;
     if (faults > 0) {
         tr_say(TR_ERROR, "the new configuration has %u fault%s; the one before stays in force",
@@ -345,8 +343,6 @@ static void drain(struct tr_daemon *daemon)
     tr_server_drain(daemon->server);
     struct tr_event event = {.kind = TR_EVENT_DRAIN_ASKED};
     tr_daemon_step(daemon, &event);
-    struct tr_node_stats stats;
-    tr_node_stats(daemon->node, &stats);
     uv_timer_start(&daemon->drain_limit, on_drain_limit,
                    daemon->config.callback_timeout_ms + DRAIN_EXTRA_MS, 0);
 }

@@ -30,8 +30,7 @@ struct tr_metrics {
     uint64_t connections;
     uint64_t connections_refused;
     uint64_t config_faults; /* of the last reload; 0: it is in force */
-    uint64_t reloads;
-    uint64_t started_s; /* since 1970 */
+    uint64_t started_s;     /* since 1970 */
 };
 
 /* Appends the whole text. */

@@ -72,12 +72,6 @@ void tr_fifo_splice(struct tr_fifo *fifo, struct tr_arena *arena, struct tr_fifo
     *from = (struct tr_fifo){0};
 }
 
-void tr_fifo_clear(struct tr_fifo *fifo, struct tr_arena *arena)
-{
-    while (fifo->count > 0)
-        tr_fifo_pop(fifo, arena);
-}
-
 bool tr_fifo_valid(const struct tr_fifo *fifo, const struct tr_arena *arena)
 {
     uint64_t count = 0;

@@ -30,8 +30,6 @@ struct tr_fifo_entry tr_fifo_pop(struct tr_fifo *fifo, struct tr_arena *arena);
 /* Appends all of `from`, which is empty then. */
 void tr_fifo_splice(struct tr_fifo *fifo, struct tr_arena *arena, struct tr_fifo *from);
 
-void tr_fifo_clear(struct tr_fifo *fifo, struct tr_arena *arena);
-
 bool tr_fifo_valid(const struct tr_fifo *fifo, const struct tr_arena *arena);
 
 #endif

@@ -208,13 +208,6 @@ bool tr_index_next_like(struct tr_index_walk *walk, uint64_t hash, tr_ref *ref)
     return true;
 }
 
-void tr_index_prefetch(const struct tr_index *index, uint64_t hash)
-{
-    const struct page *page = page_at(index, entry_of(index, hash));
-    uint32_t offset = page->depth == 0 ? tag_of(hash) : tag_of(hash) << page->depth;
-    __builtin_prefetch(&page->slots[(uint64_t)offset * page->count >> 32]);
-}
-
 bool tr_index_valid(const struct tr_index *index)
 {
     uint64_t count = 0;

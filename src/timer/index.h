@@ -58,9 +58,6 @@ bool tr_index_next(struct tr_index_walk *walk, tr_ref *ref);
  * the rest. False: no more of them. */
 bool tr_index_next_like(struct tr_index_walk *walk, uint64_t hash, tr_ref *ref);
 
-/* Calls for the memory that a later seek of `hash` will read. */
-void tr_index_prefetch(const struct tr_index *index, uint64_t hash);
-
 /* True when every page is sorted, reachable and counted. O(n). */
 bool tr_index_valid(const struct tr_index *index);
 
