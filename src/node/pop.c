@@ -15,6 +15,7 @@
 #include "wire/uri.h"
 
 #define LIMIT_LEAST    1
+#define DUE_SLICE      2048    /* timers taken from the wheel in a step, so that none is long */
 #define RETRY_AFTER_MS 3600000 /* a receiver may ask for an hour's patience, no more */
 #define JITTER         5       /* backoff varies by a fifth, up and down */
 #define OUTCOME_ROOM   512     /* bytes of the log that the outcome of a pop takes at most, */
@@ -173,7 +174,9 @@ static void run_due(struct tr_node *node, struct tr_effects *out)
 {
     struct tr_fifo_entry entry;
     tr_wheel_advance(&node->wheel, node->steady_ms);
-    while (can_fire(node) && tr_effects_has_room(out, 8) && tr_wheel_pop(&node->wheel, &entry)) {
+    for (unsigned i = 0; i < DUE_SLICE; i++) {
+        if (!can_fire(node) || !tr_effects_has_room(out, 8) || !tr_wheel_pop(&node->wheel, &entry))
+            return;
         if (!tr_book_matches(&node->book, entry.ref, TR_STATE_ARMED, entry.due_ms)) {
             node->stale -= node->stale > 0;
             continue;

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "shell/names.h"
 #include "shell/tls.h"
 #include "wire/http.h"
 #include "wire/uri.h"
@@ -18,20 +19,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESPONSE_MAX  ((size_t)1 << 20) /* bytes of a receiver's answer; we only want its head */
-#define READ_SIZE     16384
-#define IDLE_MS       30000 /* a kept connection is closed after this */
-#define NAMES_MAX     4096
-#define NAME_KEEP_MS  30000
-#define NAME_FAIL_MS  1000
-#define POOLS         4096 /* buckets, a power of two */
-#define ADDRESSES_MAX 8
-#define SWEEP_MS      5000
+#define RESPONSE_MAX ((size_t)1 << 20) /* bytes of a receiver's answer; we only want its head */
+#define READ_SIZE    16384
+#define IDLE_MS      30000 /* a kept connection is closed after this */
+#define POOLS        4096  /* buckets, a power of two */
+#define SWEEP_MS     5000
 
 struct call; /* one flight */
 
 struct link { /* one connection */
-    uv_tcp_t tcp;
+    struct tr_stream stream;
     struct tr_caller *caller;
     struct pool *pool;
     struct link *next_idle;
@@ -45,7 +42,6 @@ struct link { /* one connection */
     bool is_used_again;
     bool has_answer_bytes;
     bool is_ready; /* connected, and its handshake done */
-    bool is_closed;
 };
 
 struct pool { /* one destination */
@@ -56,24 +52,11 @@ struct pool { /* one destination */
     uint32_t links;
 };
 
-struct name { /* a host looked up */
-    uv_getaddrinfo_t request;
-    struct tr_caller *caller;
-    struct name *next;
-    struct call *waiting;
-    char host[256];
-    struct sockaddr_storage addresses[ADDRESSES_MAX];
-    unsigned count;
-    unsigned turn;
-    uint64_t until_ms;
-    bool is_busy;
-};
-
 struct call {
+    struct tr_name_wait wait; /* for its host's address; first, so that it is found by it */
     struct tr_caller *caller;
     struct call *next; /* by deadline */
     struct call *previous;
-    struct call *next_waiting;
     struct link *link;
     uint32_t flight;
     uint64_t deadline_ms;
@@ -81,10 +64,8 @@ struct call {
     uint64_t sent_us;
     bool is_tls;
     bool is_timed; /* its lateness was counted */
-    bool is_over;
-    bool is_waiting; /* for a name */
     uint16_t port;
-    char host[256];
+    char host[TR_HOST_MAX];
     struct tr_span origin;
     size_t size;
     char *bytes; /* the request, then the origin; in the same piece of memory */
@@ -97,17 +78,15 @@ struct tr_caller {
     uv_timer_t deadline;
     uv_timer_t sweep;
     struct pool *pools[POOLS];
-    struct name *names;
-    unsigned name_count;
+    struct tr_names *names;
     struct tr_event *ended; /* outcomes that are told after the step under way */
     size_t ended_count;
     size_t ended_cap;
     uv_idle_t teller;
-    char buffer[READ_SIZE];
 };
 
-static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer);
 static void start(struct call *call);
+static const struct tr_stream_calls stream_calls;
 
 /* Not the loop's own time, which stands still while a long step runs: a callback made at the end of
  * one would have used up its time before it began. */
@@ -170,7 +149,6 @@ static void finish(struct call *call, enum tr_callback_result result, unsigned s
     event.of.callback.result = result;
     event.of.callback.status = status;
     event.of.callback.retry_after_ms = retry_after_ms;
-    call->is_over = true;
     if (!is_answered || status / 100 != 2)
         tr_say(TR_INFO, "callback to %.*s failed: %s%.0u", (int)call->origin.size,
                call->origin.text,
@@ -178,8 +156,8 @@ static void finish(struct call *call, enum tr_callback_result result, unsigned s
                : result == TR_CALLBACK_TIMED_OUT ? "it timed out"
                                                  : "no connection",
                is_answered ? status : 0);
-    if (!call->is_waiting)
-        free(call); /* else whoever looks up its name does */
+    tr_names_cancel(&call->wait);
+    free(call);
     tell(caller, &event);
 }
 
@@ -203,9 +181,9 @@ static struct pool *pool_of(struct tr_caller *caller, struct tr_span origin)
     return pool;
 }
 
-static void on_link_closed(uv_handle_t *handle)
+static void on_gone(struct tr_stream *stream)
 {
-    struct link *link = handle->data;
+    struct link *link = (struct link *)stream;
     if (link->tls != NULL)
         tr_tls_free(link->tls);
     free(link->in);
@@ -214,11 +192,10 @@ static void on_link_closed(uv_handle_t *handle)
 
 static void close_link(struct link *link)
 {
-    if (link->is_closed)
+    if (link->stream.is_closed)
         return;
-    link->is_closed = true;
     link->pool->links--;
-    uv_close((uv_handle_t *)&link->tcp, on_link_closed);
+    tr_stream_close(&link->stream);
 }
 
 static void remove_idle(struct link *link)
@@ -249,44 +226,13 @@ static void fail_link(struct link *link, enum tr_callback_result result)
         finish(call, result, 0, 0);
 }
 
-static void on_sent(uv_write_t *request, int status)
-{
-    struct link *link = request->data;
-    free(request);
-    if (status < 0 && !link->is_closed)
-        fail_link(link, TR_CALLBACK_UNREACHED);
-}
-
-/* Sends bytes as they are: a request, or what TLS made of it. */
-static bool send_raw(struct link *link, const char *bytes, size_t size)
-{
-    uv_buf_t buffer = uv_buf_init((char *)(uintptr_t)bytes, (unsigned)size);
-    int sent = uv_try_write((uv_stream_t *)&link->tcp, &buffer, 1);
-    if (sent < 0 && sent != UV_EAGAIN)
-        return false;
-    size_t done = sent < 0 ? 0 : (size_t)sent;
-    if (done == size)
-        return true;
-    uv_write_t *request = malloc(sizeof *request + (size - done));
-    if (request == NULL)
-        return false;
-    memcpy(request + 1, bytes + done, size - done);
-    buffer = uv_buf_init((char *)(request + 1), (unsigned)(size - done));
-    request->data = link;
-    if (uv_write(request, (uv_stream_t *)&link->tcp, &buffer, 1, on_sent) != 0) {
-        free(request);
-        return false;
-    }
-    return true;
-}
-
 /* What TLS wants sent. */
 static bool flush_tls(struct link *link)
 {
     char bytes[READ_SIZE];
     size_t size;
     while ((size = tr_tls_output(link->tls, bytes, sizeof bytes)) > 0) {
-        if (!send_raw(link, bytes, size))
+        if (!tr_stream_put(&link->stream, bytes, size))
             return false;
     }
     return true;
@@ -307,36 +253,23 @@ static void send_request(struct link *link)
     link->in_size = 0;
     link->has_answer_bytes = false;
     bool is_sent = link->tls == NULL
-                       ? send_raw(link, call->bytes, call->size)
+                       ? tr_stream_put(&link->stream, call->bytes, call->size)
                        : tr_tls_write(link->tls, call->bytes, call->size) && flush_tls(link);
     if (!is_sent)
         fail_link(link, TR_CALLBACK_UNREACHED);
 }
 
-static void on_connected(uv_connect_t *request, int status)
+static void on_open(struct tr_stream *stream, bool is_open)
 {
-    struct link *link = request->data;
-    free(request);
-    if (link->is_closed)
-        return;
-    if (status < 0) {
+    struct link *link = (struct link *)stream;
+    if (!is_open) {
         fail_link(link, TR_CALLBACK_UNREACHED);
-        return;
-    }
-    uv_tcp_nodelay(&link->tcp, 1);
-    if (link->tls == NULL) {
+    } else if (link->tls == NULL) {
         link->is_ready = true;
         send_request(link);
     } else if (tr_tls_input(link->tls, NULL, 0) == TR_TLS_FAILED || !flush_tls(link)) {
         fail_link(link, TR_CALLBACK_UNREACHED);
     }
-}
-
-static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
-{
-    struct link *link = handle->data;
-    (void)size;
-    *buffer = uv_buf_init(link->caller->buffer, READ_SIZE);
 }
 
 static bool is_denied(const struct tr_config *config, const struct sockaddr_storage *address)
@@ -379,125 +312,33 @@ static void connect_to(struct call *call, const struct sockaddr_storage *address
         finish(call, TR_CALLBACK_UNREACHED, 0, 0);
         return;
     }
+    struct sockaddr_storage target = *address;
+    set_port(&target, call->port);
     struct link *link = calloc(1, sizeof *link);
-    uv_connect_t *request = malloc(sizeof *request);
-    if (link == NULL || request == NULL)
+    if (link == NULL)
         abort();
-    uv_tcp_init(&caller->daemon->loop, &link->tcp);
-    link->tcp.data = link;
+    link->tls = call->is_tls ? tr_tls_new(caller->tls, call->host) : NULL;
+    if ((call->is_tls && link->tls == NULL) ||
+        !tr_stream_connect(&link->stream, &caller->daemon->streams, (struct sockaddr *)&target,
+                           &stream_calls)) {
+        on_gone(&link->stream);
+        finish(call, TR_CALLBACK_UNREACHED, 0, 0);
+        return;
+    }
     link->caller = caller;
     link->pool = pool_of(caller, call->origin);
     link->pool->links++;
     link->call = call;
     call->link = link;
-    request->data = link;
-    if (call->is_tls)
-        link->tls = tr_tls_new(caller->tls, call->host);
-    struct sockaddr_storage target = *address;
-    set_port(&target, call->port);
-    if ((call->is_tls && link->tls == NULL) ||
-        uv_tcp_connect(request, &link->tcp, (struct sockaddr *)&target, on_connected) != 0) {
-        free(request);
-        fail_link(link, TR_CALLBACK_UNREACHED);
-        return;
-    }
-    uv_read_start((uv_stream_t *)&link->tcp, on_alloc, on_read);
 }
 
-/* ---- names ---- */
-
-static struct name *find_name(struct tr_caller *caller, const char *host)
+static void on_found(struct tr_name_wait *wait, const struct sockaddr_storage *address)
 {
-    for (struct name *name = caller->names; name != NULL; name = name->next) {
-        if (strcmp(name->host, host) == 0)
-            return name;
-    }
-    return NULL;
-}
-
-static void connect_by_name(struct call *call, struct name *name)
-{
-    if (name->count == 0) {
+    struct call *call = (struct call *)wait;
+    if (address == NULL)
         finish(call, TR_CALLBACK_UNREACHED, 0, 0);
-        return;
-    }
-    connect_to(call, &name->addresses[name->turn++ % name->count]);
-}
-
-static void on_looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
-{
-    struct name *name = request->data;
-    name->count = 0;
-    for (struct addrinfo *at = found; status == 0 && at != NULL; at = at->ai_next) {
-        if (name->count < ADDRESSES_MAX && at->ai_addrlen <= sizeof name->addresses[0])
-            memcpy(&name->addresses[name->count++], at->ai_addr, at->ai_addrlen);
-    }
-    uv_freeaddrinfo(found);
-    if (name->count == 0)
-        tr_say(TR_INFO, "the name %s cannot be looked up: %s", name->host, uv_strerror(status));
-    name->until_ms = now_ms() + (name->count > 0 ? NAME_KEEP_MS : NAME_FAIL_MS);
-    /* It stays busy until nobody waits: what a call brings about may look up names, and forget
-     * those that are not busy, or come here for this one again. */
-    while (name->waiting != NULL) {
-        struct call *call = name->waiting;
-        name->waiting = call->next_waiting;
-        call->is_waiting = false;
-        if (call->is_over)
-            free(call);
-        else
-            connect_by_name(call, name);
-    }
-    name->is_busy = false;
-}
-
-/* Forgets a name that nobody waits for, when there are too many. */
-static void drop_name(struct tr_caller *caller)
-{
-    struct name **oldest = NULL;
-    for (struct name **at = &caller->names; *at != NULL; at = &(*at)->next) {
-        if (!(*at)->is_busy)
-            oldest = at;
-    }
-    if (oldest == NULL)
-        return;
-    struct name *name = *oldest;
-    *oldest = name->next;
-    caller->name_count--;
-    free(name);
-}
-
-static void look_up(struct call *call)
-{
-    struct tr_caller *caller = call->caller;
-    uint64_t now = now_ms();
-    struct name *name = find_name(caller, call->host);
-    if (name != NULL && !name->is_busy && name->until_ms > now) {
-        connect_by_name(call, name);
-        return;
-    }
-    if (name == NULL) {
-        if (caller->name_count >= NAMES_MAX)
-            drop_name(caller);
-        name = calloc(1, sizeof *name);
-        if (name == NULL)
-            abort();
-        memcpy(name->host, call->host, sizeof name->host);
-        name->caller = caller;
-        name->next = caller->names;
-        caller->names = name;
-        caller->name_count++;
-    }
-    call->is_waiting = true;
-    call->next_waiting = name->waiting;
-    name->waiting = call;
-    if (name->is_busy)
-        return;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    name->is_busy = true;
-    name->request.data = name;
-    if (uv_getaddrinfo(&caller->daemon->loop, &name->request, on_looked_up, name->host, NULL,
-                       &hints) != 0)
-        on_looked_up(&name->request, UV_EAI_FAIL, NULL);
+    else
+        connect_to(call, address);
 }
 
 /* ---- calls ---- */
@@ -520,7 +361,7 @@ static void start(struct call *call)
         uv_ip6_addr(call->host, call->port, (struct sockaddr_in6 *)&address) == 0)
         connect_to(call, &address);
     else
-        look_up(call);
+        tr_names_find(caller->names, call->host, &call->wait);
 }
 
 /* Seconds, or a date, which is worth nothing more exact than "later". */
@@ -604,28 +445,42 @@ static void take_tls(struct link *link, const char *bytes, size_t size)
             send_request(link);
     }
     size_t got;
-    while (!link->is_closed && (got = tr_tls_read(link->tls, plain, sizeof plain)) > 0)
+    while (!link->stream.is_closed && (got = tr_tls_read(link->tls, plain, sizeof plain)) > 0)
         take(link, plain, got);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
+static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
 {
-    struct link *link = stream->data;
-    if (link->is_closed || size == 0)
-        return;
-    if (size < 0) {
-        if (link->call != NULL && link->has_answer_bytes && tr_http_finish(&link->http)) {
-            link->http.used = link->in_size;
-            on_answer(link);
-        } else {
-            fail_link(link, TR_CALLBACK_UNREACHED);
-        }
-    } else if (link->tls != NULL) {
-        take_tls(link, buffer->base, (size_t)size);
+    struct link *link = (struct link *)stream;
+    if (link->tls != NULL)
+        take_tls(link, bytes, size);
+    else
+        take(link, bytes, size);
+}
+
+static void on_end(struct tr_stream *stream)
+{
+    struct link *link = (struct link *)stream;
+    if (link->call != NULL && link->has_answer_bytes && tr_http_finish(&link->http)) {
+        link->http.used = link->in_size;
+        on_answer(link);
     } else {
-        take(link, buffer->base, (size_t)size);
+        fail_link(link, TR_CALLBACK_UNREACHED);
     }
 }
+
+static void on_sent(struct tr_stream *stream)
+{
+    (void)stream;
+}
+
+static const struct tr_stream_calls stream_calls = {
+    .on_open = on_open,
+    .on_bytes = on_bytes,
+    .on_end = on_end,
+    .on_sent = on_sent,
+    .on_gone = on_gone,
+};
 
 static void on_deadline(uv_timer_t *timer)
 {
@@ -734,6 +589,7 @@ static struct call *new_call(struct tr_caller *caller, const struct tr_effect *e
         .port = uri->port,
         .bytes = bytes,
         .size = out.size,
+        .wait.on_found = on_found,
     };
     tr_put_bytes(&out, uri->origin.text, uri->origin.size);
     TR_ASSERT(!out.is_full);
@@ -776,7 +632,8 @@ struct tr_caller *tr_caller_open(struct tr_daemon *daemon)
     caller->calls.next = &caller->calls;
     caller->calls.previous = &caller->calls;
     caller->tls = tr_tls_context_new(daemon->config.ca_file);
-    if (caller->tls == NULL)
+    caller->names = tr_names_new(&daemon->loop);
+    if (caller->tls == NULL || caller->names == NULL)
         return NULL;
     uv_timer_init(&daemon->loop, &caller->deadline);
     uv_timer_init(&daemon->loop, &caller->sweep);
@@ -799,10 +656,10 @@ void tr_caller_close(struct tr_caller *caller)
             call->link->call = NULL;
             close_link(call->link);
         }
-        call->is_over = true;
-        if (!call->is_waiting)
-            free(call);
+        tr_names_cancel(&call->wait);
+        free(call);
     }
+    tr_names_free(caller->names);
     for (unsigned i = 0; i < POOLS; i++) {
         for (struct pool *pool = caller->pools[i]; pool != NULL; pool = pool->next) {
             for (struct link *link = pool->idle; link != NULL; link = link->next_idle)

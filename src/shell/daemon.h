@@ -8,6 +8,7 @@
 
 #include "shell/config.h"
 #include "shell/metrics.h"
+#include "shell/stream.h"
 
 struct tr_server;
 struct tr_caller;
@@ -19,6 +20,7 @@ struct tr_daemon {
     struct tr_metrics metrics;
     struct tr_node *node;
     struct tr_effects *effects;
+    struct tr_streams streams;
     struct tr_server *server;
     struct tr_caller *caller;
     struct tr_disk *disk; /* NULL: data-dir = none */
@@ -29,8 +31,9 @@ struct tr_daemon {
     uv_prepare_t turn;
     uv_signal_t signals[4];
     uv_timer_t drain_limit;
-    bool has_events;       /* since the last turn, so the log may have something to write */
-    bool has_commit;       /* a batch was committed: its clients may be about to ask again */
+    bool has_events;       /* since the node's last tick, so the log may have something to write */
+    bool is_busy;          /* something happened in this turn */
+    unsigned gathering;    /* turns that the log's next batch may still wait for more */
     uv_idle_t again;       /* active: the loop only looks, and does not wait */
     uint64_t now_us;       /* boot clock, at the last step */
     uint64_t wall_base_us; /* wall less boot clock, at the last turn */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection reads into the server's one buffer. What is a whole request there is parsed in
- * place; what is not is kept in a buffer of the connection's own until the rest comes, so that an
- * idle connection costs a few hundred bytes.
+ * A whole request is parsed where it was read, in the one buffer of all streams; what is not whole
+ * is kept in a buffer of the connection's own until the rest comes, so that an idle connection
+ * costs little.
  *
  * The node's token names a slot, its generation and the request's number on the connection. Answers
  * may come out of order (a refusal overtakes a write that waits for the disk): one that is early is
@@ -17,12 +17,13 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-#define READ_SIZE     65536
 #define UNDER_WAY_MAX 128 /* requests of one connection */
 #define BACKLOG       1024
+#define ACCEPTS_MAX   64 /* in one turn */
 #define SWEEP_MS      1000
-#define OUT_INLINE    512
 #define OUT_HELD_MAX  ((size_t)4 << 20) /* unsent answers; beyond it the client is not reading */
 
 struct early {
@@ -34,11 +35,10 @@ struct early {
 };
 
 struct connection {
-    uv_tcp_t tcp;
+    struct tr_stream stream;
     struct tr_server *server;
     uint32_t slot;
     uint32_t generation;
-    struct connection *next_dirty;
     struct connection *next; /* of all, by last activity */
     struct connection *previous;
     uint64_t active_ms;
@@ -49,28 +49,17 @@ struct connection {
     size_t in_cap;
     size_t parsed; /* of `in`, fed to the parser already */
 
-    char *out;
-    size_t out_size;
-    size_t out_cap;
-    char out_inline[OUT_INLINE];
-    bool is_writing; /* libuv has bytes of ours */
-
     uint16_t asked;    /* requests handed on, modulo 2^16 */
     uint16_t answered; /* answers put out, likewise */
     struct early *early;
     size_t early_size;
     uint64_t asked_us[UNDER_WAY_MAX]; /* when, by number modulo */
     uint8_t kinds[UNDER_WAY_MAX];     /* what; bit 7: HEAD, bit 6: close afterwards */
-    bool is_dirty;
-    bool is_reading;
-    bool is_closing; /* after what is in `out` */
-    bool
-        is_lingering; /* refused in the middle of a request: the rest is read and thrown away, so */
-                      /* that the client sees the answer and not a reset */
+    bool is_closing;                  /* after what is put out */
     bool is_shut;
-    uv_shutdown_t shutdown;
-    bool is_closed;
-    bool is_parsing;
+    /* Refused in the middle of a request: the rest is read and thrown away, so that the client sees
+     * the answer and not a reset. */
+    bool is_lingering;
 };
 
 struct slot {
@@ -79,22 +68,16 @@ struct slot {
     uint32_t next_free;
 };
 
-struct write {
-    uv_write_t request;
-    struct connection *connection;
-    char *bytes;
-};
-
 struct tr_server {
     struct tr_daemon *daemon;
-    uv_tcp_t listener;
+    uv_poll_t listener;
+    int listener_file;
+    bool is_full; /* of files: it does not accept until the next sweep */
     uv_timer_t sweep;
     struct slot *slots;
     uint32_t slot_count;
     uint32_t slot_free;
-    struct connection *dirty;
     struct connection oldest; /* the ring of all, least recently active first */
-    char buffer[READ_SIZE];
     struct tr_api_request route;
     struct tr_timer_body body;
     struct tr_answer answer;
@@ -105,8 +88,6 @@ struct tr_server {
 #define KIND_HEAD  0x80
 #define KIND_CLOSE 0x40
 #define KIND_MASK  0x3f
-
-static void resume(struct connection *connection);
 
 /* ---- connections ---- */
 
@@ -127,40 +108,36 @@ static void touch(struct connection *connection)
     ring->previous = connection;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_gone(struct tr_stream *stream)
 {
-    struct connection *connection = handle->data;
+    struct connection *connection = (struct connection *)stream;
     while (connection->early != NULL) {
         struct early *early = connection->early;
         connection->early = early->next;
         free(early);
     }
     free(connection->in);
-    if (connection->out != connection->out_inline)
-        free(connection->out);
     free(connection);
+}
+
+static void give_slot(struct tr_server *server, uint32_t index)
+{
+    struct slot *slot = &server->slots[index];
+    slot->connection = NULL;
+    slot->generation = (slot->generation & 0xfffffff) == 0xfffffff ? 1 : slot->generation + 1;
+    slot->next_free = server->slot_free;
+    server->slot_free = index;
 }
 
 static void close_connection(struct connection *connection)
 {
     struct tr_server *server = connection->server;
-    if (connection->is_closed)
+    if (connection->stream.is_closed)
         return;
-    connection->is_closed = true;
     unlink_connection(connection);
-    struct slot *slot = &server->slots[connection->slot];
-    slot->connection = NULL;
-    slot->generation = (slot->generation & 0xfffffff) == 0xfffffff ? 1 : slot->generation + 1;
-    slot->next_free = server->slot_free;
-    server->slot_free = connection->slot;
+    give_slot(server, connection->slot);
     server->daemon->metrics.connections--;
-    if (connection->is_dirty) {
-        struct connection **link = &server->dirty;
-        while (*link != connection)
-            link = &(*link)->next_dirty;
-        *link = connection->next_dirty;
-    }
-    uv_close((uv_handle_t *)&connection->tcp, on_closed);
+    tr_stream_close(&connection->stream);
 }
 
 static uint32_t take_slot(struct tr_server *server)
@@ -188,133 +165,13 @@ static uint32_t take_slot(struct tr_server *server)
     return take_slot(server);
 }
 
-/* ---- writing ---- */
-
-static bool reserve_out(struct connection *connection, size_t size)
-{
-    size_t wanted = connection->out_size + size;
-    if (wanted <= connection->out_cap)
-        return true;
-    size_t cap = connection->out_cap * 2 > wanted ? connection->out_cap * 2 : wanted;
-    bool is_inline = connection->out == connection->out_inline;
-    char *larger = realloc(is_inline ? NULL : connection->out, cap);
-    if (larger == NULL)
-        return false;
-    if (is_inline)
-        memcpy(larger, connection->out, connection->out_size);
-    connection->out = larger;
-    connection->out_cap = cap;
-    return true;
-}
-
-static void mark_dirty(struct connection *connection)
-{
-    if (connection->is_dirty)
-        return;
-    connection->is_dirty = true;
-    connection->next_dirty = connection->server->dirty;
-    connection->server->dirty = connection;
-}
+/* ---- answers ---- */
 
 static void put_out(struct connection *connection, const char *bytes, size_t size)
 {
-    if (!reserve_out(connection, size)) {
+    if (!tr_stream_put(&connection->stream, bytes, size))
         close_connection(connection);
-        return;
-    }
-    memcpy(connection->out + connection->out_size, bytes, size);
-    connection->out_size += size;
-    mark_dirty(connection);
 }
-
-static void on_written(uv_write_t *request, int status)
-{
-    struct write *write = (struct write *)request;
-    struct connection *connection = write->connection;
-    free(write->bytes);
-    free(write);
-    connection->is_writing = false;
-    if (status < 0) {
-        close_connection(connection);
-        return;
-    }
-    if (connection->is_closed)
-        return;
-    touch(connection);
-    mark_dirty(connection);
-    tr_server_flush(connection->server);
-}
-
-/* What does not go out at once is libuv's from here on. */
-static void write_rest(struct connection *connection, size_t sent)
-{
-    struct write *write = malloc(sizeof *write);
-    size_t size = connection->out_size - sent;
-    if (write == NULL || (write->bytes = malloc(size)) == NULL) {
-        free(write);
-        close_connection(connection);
-        return;
-    }
-    memcpy(write->bytes, connection->out + sent, size);
-    write->connection = connection;
-    uv_buf_t buffer = uv_buf_init(write->bytes, (unsigned)size);
-    connection->is_writing = true;
-    if (uv_write(&write->request, (uv_stream_t *)&connection->tcp, &buffer, 1, on_written) != 0) {
-        free(write->bytes);
-        free(write);
-        connection->is_writing = false;
-        close_connection(connection);
-    }
-}
-
-static void on_shut(uv_shutdown_t *request, int status)
-{
-    (void)request; /* the client closes, or the sweep does */
-    (void)status;
-}
-
-static void flush(struct connection *connection)
-{
-    if (connection->out_size > 0 && !connection->is_writing) {
-        uv_buf_t buffer = uv_buf_init(connection->out, (unsigned)connection->out_size);
-        int sent = uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1);
-        if (sent < 0 && sent != UV_EAGAIN) {
-            close_connection(connection);
-            return;
-        }
-        sent = sent < 0 ? 0 : sent;
-        if ((size_t)sent < connection->out_size)
-            write_rest(connection, (size_t)sent);
-        if (connection->is_closed)
-            return;
-        connection->out_size = 0;
-        if (connection->out != connection->out_inline) {
-            free(connection->out);
-            connection->out = connection->out_inline;
-            connection->out_cap = OUT_INLINE;
-        }
-    }
-    if (!connection->is_closing || connection->out_size > 0 || connection->is_writing) {
-        resume(connection);
-    } else if (!connection->is_lingering) {
-        close_connection(connection);
-    } else if (!connection->is_shut) {
-        connection->is_shut = true;
-        uv_shutdown(&connection->shutdown, (uv_stream_t *)&connection->tcp, on_shut);
-    }
-}
-
-void tr_server_flush(struct tr_server *server)
-{
-    while (server->dirty != NULL) {
-        struct connection *connection = server->dirty;
-        server->dirty = connection->next_dirty;
-        connection->is_dirty = false;
-        flush(connection);
-    }
-}
-
-/* ---- answers ---- */
 
 static uint64_t token_of(const struct connection *connection, uint16_t number)
 {
@@ -349,7 +206,7 @@ static void keep_early(struct connection *connection, uint16_t number, const cha
 static void put_kept(struct connection *connection)
 {
     struct early **link = &connection->early;
-    while (*link != NULL && !connection->is_closed && !connection->is_closing) {
+    while (*link != NULL && !connection->stream.is_closed && !connection->is_closing) {
         struct early *early = *link;
         if (early->number != connection->answered) {
             link = &early->next;
@@ -375,7 +232,7 @@ static void put_answer(struct connection *connection, uint16_t number, const cha
     struct tr_metrics *metrics = &connection->server->daemon->metrics;
     if ((kind & KIND_MASK) < TR_REQUEST_KINDS)
         tr_histogram_add(&metrics->request_us[kind & KIND_MASK],
-                         tr_boot_us() - connection->asked_us[place]);
+                         connection->server->daemon->now_us - connection->asked_us[place]);
     if (connection->is_closing)
         return;
     if (number != connection->answered) {
@@ -385,7 +242,7 @@ static void put_answer(struct connection *connection, uint16_t number, const cha
     connection->answered++;
     connection->is_closing |= closes;
     put_out(connection, bytes, size);
-    if (!connection->is_closed)
+    if (!connection->stream.is_closed)
         put_kept(connection);
 }
 
@@ -524,7 +381,8 @@ static void refuse(struct connection *connection)
 static bool is_paused(const struct connection *connection)
 {
     return (uint16_t)(connection->asked - connection->answered) >= UNDER_WAY_MAX ||
-           connection->out_size + connection->early_size > OUT_HELD_MAX || connection->is_closing;
+           connection->stream.out_size + connection->early_size > OUT_HELD_MAX ||
+           connection->is_closing;
 }
 
 /* Reads whole requests out of `bytes`; returns how many bytes they took. `*fed` of the rest were
@@ -533,7 +391,7 @@ static size_t parse_bytes(struct connection *connection, char *bytes, size_t siz
 {
     size_t start = 0;
     size_t at = *fed;
-    while (start + at < size && !is_paused(connection) && !connection->is_closed) {
+    while (start + at < size && !is_paused(connection) && !connection->stream.is_closed) {
         enum tr_http_state state = tr_http_feed(&connection->http, bytes + start, at, size - start);
         if (state == TR_HTTP_MORE) {
             at = size - start;
@@ -551,7 +409,7 @@ static size_t parse_bytes(struct connection *connection, char *bytes, size_t siz
         }
         size_t used = connection->http.used;
         handle(connection, bytes + start);
-        if (connection->is_closed)
+        if (connection->stream.is_closed)
             return size;
         tr_http_next(&connection->http);
         start += used;
@@ -580,10 +438,8 @@ static bool keep_in(struct connection *connection, const char *bytes, size_t siz
 /* Goes on with what the connection has kept. */
 static void parse(struct connection *connection)
 {
-    connection->is_parsing = true;
     size_t used = parse_bytes(connection, connection->in, connection->in_size, &connection->parsed);
-    connection->is_parsing = false;
-    if (connection->is_closed || used == 0)
+    if (connection->stream.is_closed || used == 0)
         return;
     used = used < connection->in_size ? used : connection->in_size;
     memmove(connection->in, connection->in + used, connection->in_size - used);
@@ -596,15 +452,6 @@ static void parse(struct connection *connection)
     }
 }
 
-static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
-{
-    struct connection *connection = handle->data;
-    (void)size;
-    *buffer = uv_buf_init(connection->server->buffer, READ_SIZE);
-}
-
-static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer);
-
 /* Goes on after a pause. Called between steps of the node, never from inside one. */
 static void resume(struct connection *connection)
 {
@@ -612,78 +459,110 @@ static void resume(struct connection *connection)
         return;
     if (connection->in_size > connection->parsed)
         parse(connection);
-    if (connection->is_closed || is_paused(connection) || connection->is_reading)
-        return;
-    connection->is_reading = uv_read_start((uv_stream_t *)&connection->tcp, on_alloc, on_read) == 0;
+    if (!connection->stream.is_closed && !connection->stream.is_reading && !is_paused(connection))
+        tr_stream_read(&connection->stream, true);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
+static void on_sent(struct tr_stream *stream)
 {
-    struct connection *connection = stream->data;
-    if (size < 0) {
+    struct connection *connection = (struct connection *)stream;
+    if (!connection->is_closing) {
+        resume(connection);
+    } else if (!connection->is_lingering) {
         close_connection(connection);
-        return;
+    } else if (!connection->is_shut) {
+        connection->is_shut = true;
+        tr_stream_shut(stream); /* the client closes, or the sweep does */
     }
-    if (size == 0 || connection->is_lingering)
+}
+
+/* False: no memory to keep what is not whole. */
+static bool take_bytes(struct connection *connection, char *bytes, size_t size)
+{
+    if (connection->in_size > 0) {
+        if (!keep_in(connection, bytes, size))
+            return false;
+        parse(connection);
+        return true;
+    }
+    size_t fed = 0;
+    size_t used = parse_bytes(connection, bytes, size, &fed);
+    connection->parsed = fed;
+    return connection->stream.is_closed || used == size ||
+           keep_in(connection, bytes + used, size - used);
+}
+
+static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
+{
+    struct connection *connection = (struct connection *)stream;
+    if (connection->is_lingering)
         return;
     touch(connection);
-    bool is_kept = true;
-    if (connection->in_size == 0) {
-        size_t fed = 0;
-        connection->is_parsing = true;
-        size_t used = parse_bytes(connection, buffer->base, (size_t)size, &fed);
-        connection->is_parsing = false;
-        if (!connection->is_closed && used < (size_t)size) {
-            is_kept = keep_in(connection, buffer->base + used, (size_t)size - used);
-            connection->parsed = fed;
-        }
-    } else {
-        is_kept = keep_in(connection, buffer->base, (size_t)size);
-        if (is_kept)
-            parse(connection);
-    }
-    if (connection->is_closed)
-        return;
-    if (!is_kept) {
+    if (!take_bytes(connection, bytes, size))
         close_connection(connection);
-        return;
-    }
-    if (is_paused(connection) && connection->is_reading && !connection->is_lingering) {
-        uv_read_stop(stream);
-        connection->is_reading = false;
-    }
-    tr_server_flush(connection->server);
+    else if (!stream->is_closed && is_paused(connection) && !connection->is_lingering)
+        tr_stream_read(stream, false);
 }
 
-static void on_connection(uv_stream_t *listener, int status)
+static void on_end(struct tr_stream *stream)
 {
-    struct tr_server *server = listener->data;
-    struct connection *connection = status == 0 ? calloc(1, sizeof *connection) : NULL;
-    if (connection == NULL)
+    close_connection((struct connection *)stream);
+}
+
+static const struct tr_stream_calls stream_calls = {
+    .on_bytes = on_bytes,
+    .on_end = on_end,
+    .on_sent = on_sent,
+    .on_gone = on_gone,
+};
+
+static void welcome(struct tr_server *server, int file)
+{
+    struct tr_daemon *daemon = server->daemon;
+    struct connection *connection = calloc(1, sizeof *connection);
+    uint32_t index = connection == NULL ? NO_SLOT : take_slot(server);
+    if (index == NO_SLOT) {
+        daemon->metrics.connections_refused++;
+        free(connection);
+        close(file);
         return;
+    }
+    if (!tr_stream_open(&connection->stream, &daemon->streams, file, &stream_calls)) {
+        give_slot(server, index);
+        free(connection);
+        return;
+    }
+    server->slots[index].connection = connection;
     connection->server = server;
-    connection->tcp.data = connection;
-    uv_tcp_init(&server->daemon->loop, &connection->tcp);
-    connection->out = connection->out_inline;
-    connection->out_cap = OUT_INLINE;
+    connection->slot = index;
+    connection->generation = server->slots[index].generation;
     connection->next = connection;
     connection->previous = connection;
-    bool is_open = uv_accept(listener, (uv_stream_t *)&connection->tcp) == 0;
-    connection->slot = is_open ? take_slot(server) : NO_SLOT;
-    if (connection->slot == NO_SLOT) {
-        server->daemon->metrics.connections_refused += is_open;
-        connection->is_closed = true;
-        uv_close((uv_handle_t *)&connection->tcp, on_closed);
-        return;
-    }
-    struct slot *slot = &server->slots[connection->slot];
-    slot->connection = connection;
-    connection->generation = slot->generation;
-    server->daemon->metrics.connections++;
-    uv_tcp_nodelay(&connection->tcp, 1);
-    tr_http_init_request(&connection->http, server->daemon->config.body_max);
+    daemon->metrics.connections++;
+    tr_http_init_request(&connection->http, daemon->config.body_max);
     touch(connection);
-    connection->is_reading = uv_read_start((uv_stream_t *)&connection->tcp, on_alloc, on_read) == 0;
+}
+
+static void on_connection(uv_poll_t *listener, int status, int events)
+{
+    struct tr_server *server = listener->data;
+    (void)status;
+    (void)events;
+    for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
+        int file = accept4(server->listener_file, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (file >= 0) {
+            welcome(server, file);
+            continue;
+        }
+        server->is_full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        if (server->is_full) {
+            tr_say(TR_WARNING, "cannot accept a connection: %s; raise the limit of open files",
+                   strerror(errno));
+            uv_poll_stop(listener);
+        }
+        if (errno != EINTR && errno != ECONNABORTED)
+            return;
+    }
 }
 
 /* Closes what has been silent for too long; who is in the middle of a request is told. */
@@ -703,10 +582,30 @@ static void on_sweep(uv_timer_t *timer)
         if (connection->in_size > 0 && !connection->is_closing && !connection->is_lingering) {
             uint16_t number = begin_request(connection, TR_REQUEST_KINDS | KIND_CLOSE);
             answer_here(connection, number, 408, "the request did not come to its end");
-            tr_server_flush(server);
+            tr_stream_flush(&connection->stream);
         }
         close_connection(connection);
     }
+    if (server->is_full && !server->is_draining) {
+        server->is_full = false;
+        uv_poll_start(&server->listener, UV_READABLE, on_connection);
+    }
+}
+
+/* 0, or what libuv calls the fault. */
+static int bind_to(const struct sockaddr *address, int *file)
+{
+    int on = 1;
+    bool is_ipv6 = address->sa_family == AF_INET6;
+    socklen_t size = is_ipv6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    *file = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (*file >= 0 && setsockopt(*file, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        bind(*file, address, size) == 0 && listen(*file, BACKLOG) == 0)
+        return 0;
+    int fault = uv_translate_sys_error(errno);
+    if (*file >= 0)
+        close(*file);
+    return fault;
 }
 
 static bool listen_on(struct tr_server *server)
@@ -719,15 +618,17 @@ static bool listen_on(struct tr_server *server)
         tr_say(TR_ERROR, "bind-address %s is no IP address", config->bind_address);
         return false;
     }
-    uv_tcp_init(&server->daemon->loop, &server->listener);
-    server->listener.data = server;
-    int fault = uv_tcp_bind(&server->listener, (struct sockaddr *)&address, 0);
+    int fault = bind_to((struct sockaddr *)&address, &server->listener_file);
     if (fault == 0)
-        fault = uv_listen((uv_stream_t *)&server->listener, BACKLOG, on_connection);
-    if (fault != 0)
+        fault = uv_poll_init(&server->daemon->loop, &server->listener, server->listener_file);
+    if (fault != 0) {
         tr_say(TR_ERROR, "cannot listen on %s:%d: %s; choose another address with --listen",
                config->bind_address, port, uv_strerror(fault));
-    return fault == 0;
+        return false;
+    }
+    server->listener.data = server;
+    uv_poll_start(&server->listener, UV_READABLE, on_connection);
+    return true;
 }
 
 struct tr_server *tr_server_open(struct tr_daemon *daemon)
@@ -750,8 +651,9 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon)
 unsigned tr_server_port(const struct tr_server *server)
 {
     struct sockaddr_storage address;
-    int size = sizeof address;
-    uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &size);
+    socklen_t size = sizeof address;
+    if (getsockname(server->listener_file, (struct sockaddr *)&address, &size) != 0)
+        return 0;
     return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
                                                : ((struct sockaddr_in *)&address)->sin_port);
 }
@@ -760,6 +662,7 @@ void tr_server_drain(struct tr_server *server)
 {
     server->is_draining = true;
     uv_close((uv_handle_t *)&server->listener, NULL);
+    close(server->listener_file);
     struct connection *connection = server->oldest.next;
     while (connection != &server->oldest) {
         struct connection *next = connection->next;
@@ -771,7 +674,7 @@ void tr_server_drain(struct tr_server *server)
 
 void tr_server_close(struct tr_server *server)
 {
-    tr_server_flush(server);
+    tr_streams_flush(&server->daemon->streams);
     while (server->oldest.next != &server->oldest)
         close_connection(server->oldest.next);
     uv_timer_stop(&server->sweep);

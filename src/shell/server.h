@@ -18,9 +18,6 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon);
 /* An ANSWER, ANSWER_TIMER or ANSWER_PAGE of the node. */
 void tr_server_answer(struct tr_server *server, const struct tr_effect *effect);
 
-/* Sends what has gathered since the last call. */
-void tr_server_flush(struct tr_server *server);
-
 /* No new connections; those that are idle close, others after their answer. */
 void tr_server_drain(struct tr_server *server);
 void tr_server_close(struct tr_server *server);

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#define PAGE_SLOTS 510u
-#define DEPTH_MAX  20u
+#define PAGE_SLOTS 254u
+#define DEPTH_MAX  21u
 
 struct slot {
     uint32_t tag; /* the top 32 bits of the hash */
@@ -22,7 +22,7 @@ struct slot {
 struct page {
     uint32_t depth;
     uint32_t count;
-    uint64_t unused; /* 4,096 bytes in all */
+    uint64_t unused; /* 2,048 bytes in all */
     struct slot slots[PAGE_SLOTS];
 };
 

@@ -2,7 +2,7 @@
 /*
  * A table from 64-bit hashes to references, kept in the order of the hashes.
  *
- * Pages of up to 510 sorted slots, found through a directory by the top bits of the hash; a full
+ * Pages of up to 254 sorted slots, found through a directory by the top bits of the hash; a full
  * page splits in two, so nothing ever rehashes the whole table and no insert takes long. A walk in
  * hash order can stop anywhere and go on later from a hash: inserts, removals and splits between
  * do not move a slot across it.

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TCP connections. What is put into them gathers until tr_streams_flush(), at the end of a turn of
+ * the loop, and then goes out back to back: a peer that waits for many answers is woken once for
+ * all of them, and not for each. That wake-up is a good part of what a message costs.
+ *
+ * Owns:    the socket, and bytes that are not sent.
+ * Bounds:  none of its own: who puts looks at out_size.
+ */
+#ifndef TR_SHELL_STREAM_H
+#define TR_SHELL_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+#define TR_STREAM_READ   65536
+#define TR_STREAM_INLINE 768
+
+struct tr_stream;
+
+/* Any of them may close the stream, or put into it. */
+struct tr_stream_calls {
+    /* tr_stream_connect() has come to its end. NULL for accepted ones. */
+    void (*on_open)(struct tr_stream *stream, bool is_open);
+    void (*on_bytes)(struct tr_stream *stream, char *bytes, size_t size);
+    /* The peer has closed, or the connection broke: nothing follows but tr_stream_close(). */
+    void (*on_end)(struct tr_stream *stream);
+    /* All that was put is the kernel's now. */
+    void (*on_sent)(struct tr_stream *stream);
+    /* After tr_stream_close(): its memory may go. */
+    void (*on_gone)(struct tr_stream *stream);
+};
+
+struct tr_streams {
+    uv_loop_t *loop;
+    struct tr_stream *dirty; /* with something to send, in the order of their first put */
+    struct tr_stream **dirty_end;
+    char buffer[TR_STREAM_READ]; /* bytes just read, until on_bytes returns */
+};
+
+/* The first member of whoever has one. */
+struct tr_stream {
+    uv_poll_t poll;
+    struct tr_streams *all;
+    const struct tr_stream_calls *calls;
+    struct tr_stream *next_dirty;
+    struct tr_stream **dirty_link; /* what points to it; NULL: not dirty */
+    char *out;
+    size_t out_size;
+    size_t out_sent; /* of out_size */
+    size_t out_cap;
+    int file;
+    int watched; /* what the loop looks for */
+    bool is_connecting;
+    bool is_reading;
+    bool is_blocked; /* the kernel takes no more for now */
+    bool is_closed;
+    char out_inline[TR_STREAM_INLINE];
+};
+
+void tr_streams_init(struct tr_streams *streams, uv_loop_t *loop);
+void tr_streams_flush(struct tr_streams *streams);
+
+/* Takes a socket that is connected, and reads from it. False: the socket is closed, and the memory
+ * may go. */
+bool tr_stream_open(struct tr_stream *stream, struct tr_streams *all, int file,
+                    const struct tr_stream_calls *calls);
+
+/* Connects. False as above; else on_open comes, later. */
+bool tr_stream_connect(struct tr_stream *stream, struct tr_streams *all,
+                       const struct sockaddr *address, const struct tr_stream_calls *calls);
+
+/* False: no memory for it. */
+bool tr_stream_put(struct tr_stream *stream, const char *bytes, size_t size);
+
+/* Sends what was put into this one, without waiting for the end of the turn. */
+void tr_stream_flush(struct tr_stream *stream);
+
+void tr_stream_read(struct tr_stream *stream, bool is_wanted);
+
+/* Nothing more will be sent: the peer sees the end. */
+void tr_stream_shut(struct tr_stream *stream);
+void tr_stream_close(struct tr_stream *stream);
+
+#endif
