@@ -126,6 +126,10 @@ bool tr_log_number(struct tr_node *node, enum tr_log_type type, uint64_t number)
 void tr_wait(struct tr_node *node, struct tr_waiting waiting)
 {
     TR_ASSERT(node->waiting_tail - node->waiting_head < TR_NODE_WAITING_MAX);
+    if (node->waiting_head == node->waiting_tail) { /* the same few slots, which are in the cache */
+        node->waiting_head = 0;
+        node->waiting_tail = 0;
+    }
     waiting.since_ms = node->now_ms;
     waiting.batch = node->log.number;
     /* Nothing gathers, so it waits at most for what is under way. */

@@ -85,7 +85,7 @@ static void fill(const struct tr_node *node, const struct tr_timer_body *body,
 }
 
 /* Stores a timer, logs it, and answers when that is durable. `ref` is what it replaces, if any. */
-static void store(const struct request *request, struct tr_record *record, tr_ref ref)
+static bool store(const struct request *request, struct tr_record *record, tr_ref ref)
 {
     struct tr_node *node = request->node;
     struct tr_record old;
@@ -97,7 +97,7 @@ static void store(const struct request *request, struct tr_record *record, tr_re
         is_there ? tr_book_replace(&node->book, ref, record) : tr_book_insert(&node->book, record);
     if (placed == TR_ARENA_NONE) {
         refuse_memory(request);
-        return;
+        return false;
     }
     if (is_there) {
         node->stale += state == TR_STATE_ARMED;
@@ -115,6 +115,7 @@ static void store(const struct request *request, struct tr_record *record, tr_re
                       .factor = record->factor,
                       .has_location = true,
                   });
+    return true;
 }
 
 /* Answers with a Location once everything logged so far is durable. */
@@ -229,9 +230,7 @@ static void replace(const struct request *request)
     if (ref != TR_ARENA_NONE)
         record.flags |= tr_book_flags(&node->book, ref) & TR_RECORD_KEYED;
     node->stats.replaced++;
-    uint64_t waiting = node->waiting_tail;
-    store(request, &record, ref);
-    if (node->waiting_tail != waiting)
+    if (store(request, &record, ref))
         bury_parts(node, record.id, record.version, false);
 }
 

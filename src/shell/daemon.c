@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define GATHER_TURNS   2
+#define TABLES_SIZE    ((size_t)16 << 20)
 #define DRAIN_EXTRA_MS 3000 /* beyond the time limit of callbacks */
 
 static uint64_t clock_us(clockid_t clock)
@@ -390,8 +391,11 @@ static bool open_node(struct tr_daemon *daemon)
                strerror(errno));
         return false;
     }
-    /* Faster to fill and to walk; where it cannot be had, nothing is lost. */
-    madvise(daemon->region, daemon->region_size, MADV_HUGEPAGE);
+    /* Large pages are faster to fill and to walk; where they cannot be had, nothing is lost. Tables
+     * that are used here and there come first, and would be memory for nothing. */
+    if (daemon->region_size > TABLES_SIZE)
+        madvise((char *)daemon->region + TABLES_SIZE, daemon->region_size - TABLES_SIZE,
+                MADV_HUGEPAGE);
     struct tr_memory memory = {daemon->region, daemon->region_size};
     daemon->node = tr_node_new(&config, &memory);
     if (daemon->node == NULL)
