@@ -1,35 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries of the log: a type, a size, and a body of little-endian numbers, varints and spans. */
 #include "base/assert.h"
+#include "wire/key.h"
 #include "wire/log.h"
 
-#define KEY_ORDER_MAX (8 + 8 + 2 + 4 * TR_VARINT_MAX)
-#define SHORT_MAX     (KEY_ORDER_MAX + 1 + 6 + TR_VARINT_MAX)
-
-static void put_key_order(struct tr_writer *out, const struct tr_record *record)
-{
-    tr_put_number(out, record->id, 8);
-    tr_put_varint(out, record->part);
-    tr_put_number(out, record->version, 8);
-    tr_put_number(out, record->version_node, 2);
-    tr_put_varint(out, record->sequence);
-    tr_put_varint(out, record->attempt);
-    tr_put_varint(out, record->moves);
-}
-
-static void get_key_order(struct tr_reader *in, struct tr_record *record)
-{
-    record->id = tr_get_number(in, 8);
-    record->part = tr_get_varint(in);
-    record->version = tr_get_number(in, 8);
-    record->version_node = (uint16_t)tr_get_number(in, 2);
-    record->sequence = tr_get_varint(in);
-    uint64_t attempt = tr_get_varint(in);
-    uint64_t moves = tr_get_varint(in);
-    in->is_short |= attempt > UINT32_MAX || moves > UINT32_MAX;
-    record->attempt = (uint32_t)attempt;
-    record->moves = (uint32_t)moves;
-}
+#define SHORT_MAX (TR_KEY_ORDER_MAX + 1 + 6 + TR_VARINT_MAX)
 
 static size_t put_body(struct tr_writer *writer, enum tr_log_type type, const uint8_t *body,
                        size_t size)
@@ -48,7 +23,7 @@ size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type,
 {
     uint8_t body[SHORT_MAX];
     struct tr_writer out = tr_writer_on(body, sizeof body);
-    put_key_order(&out, record);
+    tr_put_key_order(&out, record);
     if (type == TR_LOG_SHORT) {
         tr_put_number(&out, record->flags, 1);
         tr_put_number(&out, record->due_ms, 6);
@@ -60,7 +35,7 @@ size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type,
 
 size_t tr_log_record_bound(const struct tr_record *record)
 {
-    size_t size = TR_LOG_ENTRY_HEAD_MAX + KEY_ORDER_MAX + 6 + 8 * TR_VARINT_MAX + 5 +
+    size_t size = TR_LOG_ENTRY_HEAD_MAX + TR_KEY_ORDER_MAX + 6 + 8 * TR_VARINT_MAX + 5 +
                   2u * record->list_count + record->uri.size + record->content_type.size +
                   record->opaque.size;
     for (unsigned i = 0; i < record->tag_count; i++)
@@ -70,7 +45,7 @@ size_t tr_log_record_bound(const struct tr_record *record)
 
 static void put_record_body(struct tr_writer *out, const struct tr_record *record)
 {
-    put_key_order(out, record);
+    tr_put_key_order(out, record);
     tr_put_number(out, record->flags, 1);
     tr_put_number(out, record->due_ms, 6);
     tr_put_varint(out, record->lag_ms);
@@ -198,18 +173,18 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
     entry->type = (enum tr_log_type)type;
     switch (entry->type) {
     case TR_LOG_RECORD:
-        get_key_order(&in, record);
+        tr_get_key_order(&in, record);
         get_record(&in, record);
         break;
     case TR_LOG_SHORT:
-        get_key_order(&in, record);
+        tr_get_key_order(&in, record);
         record->flags = (uint8_t)tr_get_number(&in, 1);
         record->due_ms = tr_get_number(&in, 6);
         record->lag_ms = tr_get_varint(&in);
         break;
     case TR_LOG_TOMBSTONE:
     case TR_LOG_DROP:
-        get_key_order(&in, record);
+        tr_get_key_order(&in, record);
         record->flags = 0;
         break;
     case TR_LOG_CEILING:

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/frame.h"
+
+#include "base/assert.h"
+#include "wire/key.h"
+
+#define BUCKETS_MAX 4096
+
+/* Small negative numbers are small too. */
+static void put_signed(struct tr_writer *out, int64_t value)
+{
+    tr_put_varint(out, (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0));
+}
+
+static int64_t get_signed(struct tr_reader *in)
+{
+    uint64_t value = tr_get_varint(in);
+    return (int64_t)(value >> 1 ^ (0 - (value & 1)));
+}
+
+/* A number that must not be above `most`. */
+static uint64_t get_limited(struct tr_reader *in, size_t size, uint64_t most)
+{
+    uint64_t value = tr_get_number(in, size);
+    in->is_short |= value > most;
+    return in->is_short ? 0 : value;
+}
+
+/* ---- heads ---- */
+
+static void put_hello(struct tr_writer *out, const struct tr_frame *frame)
+{
+    tr_put_varint(out, frame->of.hello.version);
+    tr_put_span(out, frame->of.hello.address);
+    tr_put_bytes(out, frame->of.hello.store_id, TR_LOG_STORE_ID_SIZE);
+    tr_put_number(out, frame->of.hello.view, 8);
+    tr_put_varint(out, frame->of.hello.tick_ms);
+    tr_put_number(out, frame->of.hello.incarnation_count, 1);
+    for (uint32_t i = 0; i < frame->of.hello.incarnation_count; i++) {
+        tr_put_number(out, frame->of.hello.incarnations[i].number, 8);
+        tr_put_number(out, frame->of.hello.incarnations[i].start, 8);
+    }
+}
+
+static void get_hello(struct tr_reader *in, struct tr_frame *frame)
+{
+    frame->of.hello.version = tr_get_varint(in);
+    frame->of.hello.address = tr_get_span(in);
+    in->is_short |= frame->of.hello.address.size > TR_LOG_ADDRESS_MAX;
+    const uint8_t *store = tr_get_bytes(in, TR_LOG_STORE_ID_SIZE);
+    if (store != NULL)
+        memcpy(frame->of.hello.store_id, store, TR_LOG_STORE_ID_SIZE);
+    frame->of.hello.view = tr_get_number(in, 8);
+    frame->of.hello.tick_ms = tr_get_varint(in);
+    uint64_t count = get_limited(in, 1, TR_LOG_INCARNATIONS_MAX);
+    frame->of.hello.incarnation_count = (uint32_t)count;
+    for (uint64_t i = 0; i < count; i++) {
+        frame->of.hello.incarnations[i].number = tr_get_number(in, 8);
+        frame->of.hello.incarnations[i].start = tr_get_number(in, 8);
+    }
+}
+
+static void put_beat(struct tr_writer *out, const struct tr_frame *frame)
+{
+    tr_put_varint(out, frame->of.beat.tick_ms);
+    tr_put_number(out, frame->of.beat.stamp, 8);
+    tr_put_number(out, frame->of.beat.view, 8);
+    tr_put_varint(out, frame->of.beat.position);
+    tr_put_number(out, frame->of.beat.memory_fill, 1);
+    tr_put_number(out, frame->of.beat.disk_fill, 1);
+    tr_put_number(out, frame->of.beat.flags, 1);
+    tr_put_varint(out, frame->of.beat.popping_from_ms);
+}
+
+static void get_beat(struct tr_reader *in, struct tr_frame *frame)
+{
+    frame->of.beat.tick_ms = tr_get_varint(in);
+    frame->of.beat.stamp = tr_get_number(in, 8);
+    frame->of.beat.view = tr_get_number(in, 8);
+    frame->of.beat.position = tr_get_varint(in);
+    frame->of.beat.memory_fill = (uint8_t)get_limited(in, 1, 100);
+    frame->of.beat.disk_fill = (uint8_t)get_limited(in, 1, 100);
+    frame->of.beat.flags = (uint8_t)get_limited(in, 1, 7);
+    frame->of.beat.popping_from_ms = tr_get_varint(in);
+}
+
+static void put_buckets(struct tr_writer *out, const struct tr_frame *frame)
+{
+    tr_put_number(out, frame->of.buckets.first, 2);
+    tr_put_number(out, frame->of.buckets.count, 2);
+    tr_put_bytes(out, frame->of.buckets.sums, (size_t)8 * frame->of.buckets.count);
+}
+
+static void get_buckets(struct tr_reader *in, struct tr_frame *frame)
+{
+    frame->of.buckets.first = (uint16_t)get_limited(in, 2, BUCKETS_MAX);
+    frame->of.buckets.count = (uint16_t)get_limited(in, 2, BUCKETS_MAX - frame->of.buckets.first);
+    frame->of.buckets.sums = tr_get_bytes(in, (size_t)8 * frame->of.buckets.count);
+}
+
+static void put_list(struct tr_writer *out, const struct tr_frame *frame)
+{
+    tr_put_number(out, frame->of.list.view, 8);
+    tr_put_number(out, frame->of.list.cursor, 8);
+    tr_put_number(out, frame->of.list.first, 2);
+    tr_put_number(out, frame->of.list.count, 2);
+    tr_put_number(out, frame->of.list.limit, 2);
+}
+
+static void get_list(struct tr_reader *in, struct tr_frame *frame)
+{
+    frame->of.list.view = tr_get_number(in, 8);
+    frame->of.list.cursor = tr_get_number(in, 8);
+    frame->of.list.first = (uint16_t)get_limited(in, 2, BUCKETS_MAX);
+    frame->of.list.count = (uint16_t)get_limited(in, 2, BUCKETS_MAX - frame->of.list.first);
+    frame->of.list.limit = (uint16_t)tr_get_number(in, 2);
+}
+
+void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
+{
+    tr_put_number(out, (uint64_t)frame->kind, 1);
+    if (frame->kind != TR_FRAME_HELLO && frame->kind != TR_FRAME_PART)
+        tr_put_varint(out, frame->heard_ms);
+    switch (frame->kind) {
+    case TR_FRAME_HELLO:
+        put_hello(out, frame);
+        return;
+    case TR_FRAME_BEAT:
+        put_beat(out, frame);
+        return;
+    case TR_FRAME_WRITE:
+        tr_put_varint(out, frame->of.write.operation);
+        tr_put_number(out, (uint64_t)frame->of.write.mode, 1);
+        tr_put_number(out, frame->of.write.had, 1);
+        return;
+    case TR_FRAME_ANSWER:
+        tr_put_varint(out, frame->of.answer.operation);
+        tr_put_number(out, (uint64_t)frame->of.answer.result, 1);
+        return;
+    case TR_FRAME_OUTCOMES:
+    case TR_FRAME_ACKS:
+    case TR_FRAME_CLAIMS:
+        return;
+    case TR_FRAME_DROP:
+        tr_put_varint(out, frame->of.drop.operation);
+        return;
+    case TR_FRAME_ASK:
+        tr_put_varint(out, frame->of.ask.operation);
+        tr_put_number(out, frame->of.ask.id, 8);
+        return;
+    case TR_FRAME_BUCKETS:
+        put_buckets(out, frame);
+        return;
+    case TR_FRAME_LIST:
+        put_list(out, frame);
+        return;
+    case TR_FRAME_PAGE:
+        tr_put_number(out, frame->of.page.view, 8);
+        tr_put_number(out, frame->of.page.cursor, 8);
+        tr_put_number(out, frame->of.page.is_last, 1);
+        return;
+    case TR_FRAME_PART:
+        tr_put_number(out, frame->of.part.is_last, 1);
+        tr_put_bytes(out, frame->of.part.bytes.text, frame->of.part.bytes.size);
+        return;
+    }
+    TR_UNREACHABLE("no such frame");
+}
+
+static void get_write(struct tr_reader *in, struct tr_frame *frame)
+{
+    frame->of.write.operation = tr_get_varint(in);
+    frame->of.write.mode = (enum tr_write_mode)get_limited(in, 1, TR_WRITE_COPY);
+    frame->of.write.had = (uint8_t)tr_get_number(in, 1);
+    in->is_short |= (unsigned)frame->of.write.mode == 0;
+}
+
+static void get_answer(struct tr_reader *in, struct tr_frame *frame)
+{
+    frame->of.answer.operation = tr_get_varint(in);
+    frame->of.answer.result = (enum tr_frame_result)get_limited(in, 1, TR_RESULT_BUSY);
+    in->is_short |= (unsigned)frame->of.answer.result == 0;
+}
+
+bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
+{
+    uint64_t kind = tr_get_number(in, 1);
+    if (in->is_short || kind == 0 || kind > TR_FRAME_PART)
+        return false;
+    frame->kind = (enum tr_frame_kind)kind;
+    frame->heard_ms = 0;
+    if (frame->kind != TR_FRAME_HELLO && frame->kind != TR_FRAME_PART)
+        frame->heard_ms = tr_get_varint(in);
+    bool has_entries = true;
+    switch (frame->kind) {
+    case TR_FRAME_HELLO:
+        get_hello(in, frame);
+        has_entries = false;
+        break;
+    case TR_FRAME_BEAT:
+        get_beat(in, frame);
+        has_entries = false;
+        break;
+    case TR_FRAME_WRITE:
+        get_write(in, frame);
+        break;
+    case TR_FRAME_ANSWER:
+        get_answer(in, frame);
+        break;
+    case TR_FRAME_DROP:
+        frame->of.drop.operation = tr_get_varint(in);
+        break;
+    case TR_FRAME_ASK:
+        frame->of.ask.operation = tr_get_varint(in);
+        frame->of.ask.id = tr_get_number(in, 8);
+        has_entries = false;
+        break;
+    case TR_FRAME_OUTCOMES:
+    case TR_FRAME_ACKS:
+    case TR_FRAME_CLAIMS:
+        break;
+    case TR_FRAME_BUCKETS:
+        get_buckets(in, frame);
+        has_entries = false;
+        break;
+    case TR_FRAME_LIST:
+        get_list(in, frame);
+        has_entries = false;
+        break;
+    case TR_FRAME_PAGE:
+        frame->of.page.view = tr_get_number(in, 8);
+        frame->of.page.cursor = tr_get_number(in, 8);
+        frame->of.page.is_last = get_limited(in, 1, 1) == 1;
+        break;
+    case TR_FRAME_PART:
+        frame->of.part.is_last = get_limited(in, 1, 1) == 1;
+        frame->of.part.bytes = (struct tr_span){(const char *)in->at, (size_t)(in->end - in->at)};
+        in->at = in->end;
+        break;
+    }
+    return !in->is_short && (has_entries || in->at == in->end);
+}
+
+/* ---- entries ---- */
+
+void tr_frame_put_key(struct tr_writer *out, const struct tr_record *record)
+{
+    tr_put_key_order(out, record);
+}
+
+bool tr_frame_get_key(struct tr_reader *in, struct tr_record *record)
+{
+    if (in->at == in->end)
+        return false;
+    tr_get_key_order(in, record);
+    return !in->is_short;
+}
+
+/* Bits that a later version might set are refused rather than carried along unread. */
+static uint8_t get_flags(struct tr_reader *in)
+{
+    return (uint8_t)get_limited(in, 1, TR_RECORD_KEYED | TR_RECORD_DEAD | TR_RECORD_TOMBSTONE);
+}
+
+void tr_frame_put_outcome(struct tr_writer *out, const struct tr_record *record, int64_t due_in_ms)
+{
+    tr_put_key_order(out, record);
+    tr_put_number(out, record->flags, 1);
+    put_signed(out, due_in_ms);
+    tr_put_varint(out, record->lag_ms);
+}
+
+bool tr_frame_get_outcome(struct tr_reader *in, struct tr_record *record, int64_t *due_in_ms)
+{
+    if (in->at == in->end)
+        return false;
+    tr_get_key_order(in, record);
+    record->flags = get_flags(in);
+    *due_in_ms = get_signed(in);
+    record->lag_ms = tr_get_varint(in);
+    in->is_short |= record->lag_ms > TR_TIME_MAX;
+    return !in->is_short;
+}
+
+size_t tr_frame_record_bound(const struct tr_frame_record *from)
+{
+    const struct tr_record *record = &from->record;
+    size_t size = TR_KEY_ORDER_MAX + 8 * TR_VARINT_MAX + 8 + record->uri.size +
+                  record->content_type.size + record->opaque.size;
+    for (unsigned i = 0; i < record->list_count; i++)
+        size += from->list[i].size + 2;
+    for (unsigned i = 0; i < from->from_count; i++)
+        size += from->from[i].size + 2;
+    for (unsigned i = 0; i < record->tag_count; i++)
+        size += record->tags[i].name.size + (size_t)2 * TR_VARINT_MAX;
+    return size;
+}
+
+static void put_names(struct tr_writer *out, const struct tr_span *names, unsigned count)
+{
+    tr_put_number(out, count, 1);
+    for (unsigned i = 0; i < count; i++)
+        tr_put_span(out, names[i]);
+}
+
+static uint8_t get_names(struct tr_reader *in, struct tr_span *names, unsigned most)
+{
+    uint64_t count = get_limited(in, 1, most);
+    for (uint64_t i = 0; i < count; i++) {
+        names[i] = tr_get_span(in);
+        in->is_short |= names[i].size == 0 || names[i].size > TR_LOG_ADDRESS_MAX;
+    }
+    return in->is_short ? 0 : (uint8_t)count;
+}
+
+void tr_frame_put_record(struct tr_writer *out, const struct tr_frame_record *from)
+{
+    const struct tr_record *record = &from->record;
+    tr_frame_put_outcome(out, record, from->due_in_ms);
+    tr_put_varint(out, record->interval_ms);
+    tr_put_varint(out, record->repeat_ms);
+    tr_put_number(out, record->factor, 1);
+    tr_put_number(out, record->had, 1);
+    put_names(out, from->list, record->list_count);
+    put_names(out, from->from, from->from_count);
+    tr_put_number(out, record->tag_count, 1);
+    for (unsigned i = 0; i < record->tag_count; i++) {
+        tr_put_span(out, record->tags[i].name);
+        tr_put_varint(out, record->tags[i].count);
+    }
+    tr_put_span(out, record->uri);
+    tr_put_span(out, record->content_type);
+    tr_put_span(out, record->opaque);
+}
+
+static void get_tags(struct tr_reader *in, struct tr_record *record)
+{
+    uint64_t count = get_limited(in, 1, TR_TAGS_MAX);
+    for (uint64_t i = 0; i < count; i++) {
+        record->tags[i].name = tr_get_span(in);
+        record->tags[i].count = tr_get_varint(in);
+        in->is_short |= record->tags[i].name.size > TR_TAG_SIZE;
+    }
+    record->tag_count = in->is_short ? 0 : (uint8_t)count;
+}
+
+bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
+{
+    struct tr_record *record = &into->record;
+    if (!tr_frame_get_outcome(in, record, &into->due_in_ms))
+        return false;
+    record->due_ms = 0;
+    record->segment = 0;
+    record->interval_ms = tr_get_varint(in);
+    record->repeat_ms = tr_get_varint(in);
+    record->factor = (uint32_t)tr_get_number(in, 1);
+    record->had = (uint8_t)tr_get_number(in, 1);
+    record->list_count = get_names(in, into->list, TR_LIST_MAX);
+    into->from_count = get_names(in, into->from, TR_FROM_MAX);
+    get_tags(in, record);
+    record->uri = tr_get_span(in);
+    record->content_type = tr_get_span(in);
+    record->opaque = tr_get_span(in);
+    in->is_short |= record->interval_ms > TR_TIME_MAX || record->repeat_ms > TR_TIME_MAX ||
+                    record->uri.size > TR_URI_MAX || record->content_type.size > TR_TYPE_MAX;
+    return !in->is_short;
+}

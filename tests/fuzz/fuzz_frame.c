@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whatever a peer sends: decoded within bounds or refused, and what was decoded is encoded into
+ * bytes that decode to the same. */
+#include "base/assert.h"
+#include "wire/frame.h"
+
+#define SIZE 65536
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static bool has_records(enum tr_frame_kind kind)
+{
+    return kind == TR_FRAME_WRITE || kind == TR_FRAME_ANSWER || kind == TR_FRAME_PAGE;
+}
+
+static void read_records(struct tr_reader *in, struct tr_writer *out)
+{
+    struct tr_frame_record record;
+    while (tr_frame_get_record(in, &record)) {
+        size_t before = out->size;
+        TR_ASSERT(record.record.list_count <= TR_LIST_MAX && record.from_count <= TR_FROM_MAX);
+        tr_frame_put_record(out, &record);
+        TR_ASSERT(out->size - before <= tr_frame_record_bound(&record));
+    }
+}
+
+static void read_keys(struct tr_reader *in, struct tr_writer *out, enum tr_frame_kind kind)
+{
+    struct tr_record record;
+    int64_t due_in_ms = 0;
+    if (kind == TR_FRAME_OUTCOMES) {
+        while (tr_frame_get_outcome(in, &record, &due_in_ms))
+            tr_frame_put_outcome(out, &record, due_in_ms);
+    } else {
+        while (tr_frame_get_key(in, &record))
+            tr_frame_put_key(out, &record);
+    }
+}
+
+/* Decodes `bytes` and encodes them again; 0 if they are no frame. */
+static size_t turn(const uint8_t *bytes, size_t size, uint8_t *again)
+{
+    struct tr_reader in = tr_reader_on(bytes, size);
+    struct tr_writer out = tr_writer_on(again, SIZE);
+    struct tr_frame frame;
+    if (!tr_frame_get(&in, &frame))
+        return 0;
+    tr_frame_put(&out, &frame);
+    if (has_records(frame.kind))
+        read_records(&in, &out);
+    else
+        read_keys(&in, &out, frame.kind);
+    TR_ASSERT(!out.is_full);
+    return in.is_short ? 0 : out.size;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static uint8_t first[SIZE];
+    static uint8_t second[SIZE];
+    size_t once = turn(data, size, first);
+    if (once == 0)
+        return 0;
+    size_t twice = turn(first, once, second);
+    TR_ASSERT(twice == once && memcmp(first, second, once) == 0);
+    return 0;
+}

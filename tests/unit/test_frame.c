@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames between nodes: read back as they were written, refused when anything is missing. */
+#include "unit.h"
+
+#include "wire/frame.h"
+
+static const struct tr_frame_record sample = {
+    .record =
+        {
+            .id = 0x1122334455667788,
+            .version = 77,
+            .version_node = 513,
+            .sequence = 3,
+            .attempt = 2,
+            .moves = 1,
+            .lag_ms = 40,
+            .interval_ms = 60000,
+            .repeat_ms = 600000,
+            .factor = 3,
+            .flags = TR_RECORD_KEYED,
+            .had = 5,
+            .list_count = 3,
+            .tag_count = 1,
+            .uri = {"http://a/", 9},
+            .opaque = {"x\0y", 3},
+            .content_type = {"text/x", 6},
+            .tags = {{{"calls", 5}, 4}},
+        },
+    .due_in_ms = -1234,
+    .list = {{"a:1", 3}, {"b:1", 3}, {"c:1", 3}},
+    .from_count = 2,
+    .from = {{"d:1", 3}, {"a:1", 3}},
+};
+
+static size_t encode(uint8_t *bytes, size_t cap, const struct tr_frame *frame,
+                     const struct tr_frame_record *record)
+{
+    struct tr_writer out = tr_writer_on(bytes, cap);
+    tr_frame_put(&out, frame);
+    if (record != NULL)
+        tr_frame_put_record(&out, record);
+    assert_false(out.is_full);
+    return out.size;
+}
+
+static void a_record_is_read_back(void **state)
+{
+    (void)state;
+    uint8_t bytes[1024];
+    struct tr_frame frame = {.kind = TR_FRAME_WRITE, .heard_ms = 99};
+    frame.of.write.operation = 1000;
+    frame.of.write.mode = TR_WRITE_CREATE;
+    frame.of.write.had = 2;
+    size_t size = encode(bytes, sizeof bytes, &frame, &sample);
+    struct tr_reader in = tr_reader_on(bytes, size);
+    struct tr_frame back;
+    struct tr_frame_record record;
+    assert_true(tr_frame_get(&in, &back));
+    assert_int_equal(back.heard_ms, 99);
+    assert_int_equal(back.of.write.operation, 1000);
+    assert_int_equal(back.of.write.mode, TR_WRITE_CREATE);
+    assert_int_equal(back.of.write.had, 2);
+    assert_true(tr_frame_get_record(&in, &record));
+    struct tr_order a = tr_record_order(&sample.record);
+    struct tr_order b = tr_record_order(&record.record);
+    assert_int_equal(tr_order_compare(&a, &b), 0);
+    assert_int_equal(record.record.id, sample.record.id);
+    assert_int_equal(record.due_in_ms, -1234);
+    assert_int_equal(record.record.lag_ms, 40);
+    assert_int_equal(record.record.repeat_ms, 600000);
+    assert_int_equal(record.record.list_count, 3);
+    assert_true(tr_span_equals(record.list[2], sample.list[2]));
+    assert_int_equal(record.from_count, 2);
+    assert_true(tr_span_equals(record.from[0], sample.from[0]));
+    assert_true(tr_span_equals(record.record.opaque, sample.record.opaque));
+    assert_true(tr_span_equals(record.record.uri, sample.record.uri));
+    assert_int_equal(record.record.tags[0].count, 4);
+    assert_false(tr_frame_get_record(&in, &record));
+    assert_false(in.is_short);
+}
+
+static void heads_are_read_back(void **state)
+{
+    (void)state;
+    uint8_t bytes[4096];
+    struct tr_frame back;
+    struct tr_frame hello = {.kind = TR_FRAME_HELLO};
+    hello.of.hello.version = TR_FRAME_VERSION;
+    hello.of.hello.address = TR_SPAN("10.0.0.1:7253");
+    hello.of.hello.view = 42;
+    hello.of.hello.store_id[15] = 9;
+    hello.of.hello.incarnation_count = 2;
+    hello.of.hello.incarnations[1] = (struct tr_log_incarnation){7, 8};
+    struct tr_reader in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &hello, NULL));
+    assert_true(tr_frame_get(&in, &back));
+    assert_true(tr_span_equals(back.of.hello.address, hello.of.hello.address));
+    assert_int_equal(back.of.hello.view, 42);
+    assert_int_equal(back.of.hello.store_id[15], 9);
+    assert_int_equal(back.of.hello.incarnations[1].start, 8);
+
+    struct tr_frame beat = {.kind = TR_FRAME_BEAT, .heard_ms = 5};
+    beat.of.beat.stamp = (uint64_t)1 << 60;
+    beat.of.beat.memory_fill = 100;
+    beat.of.beat.flags = TR_BEAT_POPPING | TR_BEAT_UNSETTLED;
+    in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &beat, NULL));
+    assert_true(tr_frame_get(&in, &back));
+    assert_int_equal(back.of.beat.stamp, (uint64_t)1 << 60);
+    assert_int_equal(back.of.beat.memory_fill, 100);
+    assert_int_equal(back.of.beat.flags, TR_BEAT_POPPING | TR_BEAT_UNSETTLED);
+
+    static const uint8_t sums[16] = {1, [8] = 2};
+    struct tr_frame buckets = {.kind = TR_FRAME_BUCKETS};
+    buckets.of.buckets.first = 4094;
+    buckets.of.buckets.count = 2;
+    buckets.of.buckets.sums = sums;
+    in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &buckets, NULL));
+    assert_true(tr_frame_get(&in, &back));
+    assert_memory_equal(back.of.buckets.sums, sums, 16);
+}
+
+/* Every prefix of a frame is refused, or ends between two entries. */
+static void a_cut_frame_is_refused(void **state)
+{
+    (void)state;
+    uint8_t bytes[1024];
+    struct tr_frame frame = {.kind = TR_FRAME_PAGE};
+    size_t head = encode(bytes, sizeof bytes, &frame, NULL);
+    size_t size = encode(bytes, sizeof bytes, &frame, &sample);
+    for (size_t cut = 0; cut < size; cut++) {
+        struct tr_reader in = tr_reader_on(bytes, cut);
+        struct tr_frame back;
+        struct tr_frame_record record;
+        bool is_head = tr_frame_get(&in, &back);
+        assert_int_equal(is_head, cut >= head);
+        if (!is_head)
+            continue;
+        assert_false(tr_frame_get_record(&in, &record));
+        assert_int_equal(in.is_short, cut > head);
+    }
+}
+
+static void what_is_out_of_bounds_is_refused(void **state)
+{
+    (void)state;
+    uint8_t bytes[1024];
+    struct tr_frame back;
+    struct tr_frame_record record;
+    struct tr_frame frame = {.kind = TR_FRAME_WRITE};
+    frame.of.write.mode = (enum tr_write_mode)4;
+    struct tr_reader in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &frame, NULL));
+    assert_false(tr_frame_get(&in, &back));
+
+    frame.of.write.mode = TR_WRITE_COPY;
+    struct tr_frame_record bad = sample;
+    bad.record.flags = 128;
+    in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &frame, &bad));
+    assert_true(tr_frame_get(&in, &back));
+    assert_false(tr_frame_get_record(&in, &record));
+
+    bad = sample;
+    bad.record.interval_ms = TR_TIME_MAX + 1;
+    in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &frame, &bad));
+    assert_true(tr_frame_get(&in, &back));
+    assert_false(tr_frame_get_record(&in, &record));
+
+    frame = (struct tr_frame){.kind = TR_FRAME_BEAT};
+    size_t size = encode(bytes, sizeof bytes, &frame, NULL);
+    bytes[size] = 0; /* something after it */
+    in = tr_reader_on(bytes, size + 1);
+    assert_false(tr_frame_get(&in, &back));
+    for (unsigned kind = TR_FRAME_PART + 1; kind < 256; kind++) {
+        bytes[0] = (uint8_t)kind;
+        in = tr_reader_on(bytes, sizeof bytes);
+        assert_false(tr_frame_get(&in, &back));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_record_is_read_back),
+        cmocka_unit_test(heads_are_read_back),
+        cmocka_unit_test(a_cut_frame_is_refused),
+        cmocka_unit_test(what_is_out_of_bounds_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
