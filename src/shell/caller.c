@@ -79,6 +79,8 @@ struct tr_caller {
     uv_timer_t sweep;
     struct pool *pools[POOLS];
     struct tr_names *names;
+    uint32_t links;         /* of all destinations */
+    uint32_t sweep_from;    /* the bucket that loses an idle link next, when there are too many */
     struct tr_event *ended; /* outcomes that are told after the step under way */
     size_t ended_count;
     size_t ended_cap;
@@ -195,6 +197,7 @@ static void close_link(struct link *link)
     if (link->stream.is_closed)
         return;
     link->pool->links--;
+    link->caller->links--;
     tr_stream_close(&link->stream);
 }
 
@@ -259,11 +262,25 @@ static void send_request(struct link *link)
         fail_link(link, TR_CALLBACK_UNREACHED);
 }
 
+/* Nobody listens at this address of its host: perhaps at the next. */
+static void try_next_address(struct link *link)
+{
+    struct call *call = link->call;
+    if (call == NULL || call->wait.tries == 0 || call->wait.tries >= call->wait.count) {
+        fail_link(link, TR_CALLBACK_UNREACHED);
+        return;
+    }
+    link->call = NULL;
+    call->link = NULL;
+    close_link(link);
+    start(call);
+}
+
 static void on_open(struct tr_stream *stream, bool is_open)
 {
     struct link *link = (struct link *)stream;
     if (!is_open) {
-        fail_link(link, TR_CALLBACK_UNREACHED);
+        try_next_address(link);
     } else if (link->tls == NULL) {
         link->is_ready = true;
         send_request(link);
@@ -303,6 +320,21 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
         ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
+/* Files are few: a connection that nobody uses makes room for one that somebody wants. */
+static void spare_link(struct tr_caller *caller)
+{
+    for (unsigned i = 0; caller->links >= 2 * caller->daemon->config.flights && i < POOLS; i++) {
+        struct pool *pool = caller->pools[caller->sweep_from++ % POOLS];
+        while (pool != NULL && pool->idle == NULL)
+            pool = pool->next;
+        if (pool == NULL)
+            continue;
+        struct link *link = pool->idle;
+        pool->idle = link->next_idle;
+        close_link(link);
+    }
+}
+
 static void connect_to(struct call *call, const struct sockaddr_storage *address)
 {
     struct tr_caller *caller = call->caller;
@@ -314,6 +346,7 @@ static void connect_to(struct call *call, const struct sockaddr_storage *address
     }
     struct sockaddr_storage target = *address;
     set_port(&target, call->port);
+    spare_link(caller);
     struct link *link = calloc(1, sizeof *link);
     if (link == NULL)
         abort();
@@ -328,6 +361,7 @@ static void connect_to(struct call *call, const struct sockaddr_storage *address
     link->caller = caller;
     link->pool = pool_of(caller, call->origin);
     link->pool->links++;
+    caller->links++;
     link->call = call;
     call->link = link;
 }
@@ -444,9 +478,16 @@ static void take_tls(struct link *link, const char *bytes, size_t size)
         if (link->call != NULL)
             send_request(link);
     }
+    struct call *call = link->call;
     size_t got;
-    while (!link->stream.is_closed && (got = tr_tls_read(link->tls, plain, sizeof plain)) > 0)
-        take(link, plain, got);
+    while (!link->stream.is_closed && (got = tr_tls_read(link->tls, plain, sizeof plain)) > 0) {
+        if (link->call == call)
+            take(link, plain, got);
+        else /* more than the answer: the link may serve another call by now, whose it is not */
+            fail_link(link, TR_CALLBACK_UNREACHED);
+    }
+    if (!link->stream.is_closed && !flush_tls(link))
+        fail_link(link, TR_CALLBACK_UNREACHED);
 }
 
 static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
@@ -458,9 +499,10 @@ static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
         take(link, bytes, size);
 }
 
-static void on_end(struct tr_stream *stream)
+static void on_end(struct tr_stream *stream, bool is_broken)
 {
     struct link *link = (struct link *)stream;
+    (void)is_broken;
     if (link->call != NULL && link->has_answer_bytes && tr_http_finish(&link->http)) {
         link->http.used = link->in_size;
         on_answer(link);
@@ -480,6 +522,7 @@ static const struct tr_stream_calls stream_calls = {
     .on_end = on_end,
     .on_sent = on_sent,
     .on_gone = on_gone,
+    .wants_rest = true,
 };
 
 static void on_deadline(uv_timer_t *timer)

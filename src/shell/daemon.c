@@ -167,7 +167,7 @@ static void carry_out(struct tr_daemon *daemon, const struct tr_effect *effect)
         say_note(daemon, effect);
         return;
     case TR_EFFECT_STOPPED:
-        stop(daemon);
+        daemon->is_drained = true;
         return;
     }
 }
@@ -240,6 +240,8 @@ static void on_turn(uv_prepare_t *prepare)
     struct tr_daemon *daemon = prepare->data;
     read_wall(daemon);
     tr_streams_flush(&daemon->streams);
+    if (daemon->is_drained && tr_server_is_quiet(daemon->server))
+        stop(daemon);
     if (daemon->gathering > 0 && daemon->is_busy) {
         daemon->gathering--;
         daemon->is_busy = false;

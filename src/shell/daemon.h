@@ -39,6 +39,7 @@ struct tr_daemon {
     uint64_t wall_base_us; /* wall less boot clock, at the last turn */
     bool is_stepping;
     bool is_draining;
+    bool is_drained; /* it stops when the last answers are sent */
     bool is_stopped;
     uint64_t started_us;
     void *region;

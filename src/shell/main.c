@@ -12,6 +12,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#define FILES_OWN   64 /* that are no connection: the log, the loop, names being looked up */
+#define FILES_LEAST 256
+
 #ifndef TRYST_VERSION
 #define TRYST_VERSION "unknown"
 #endif
@@ -150,15 +153,34 @@ static void set_original_paths(struct tr_config_sources *sources)
         sources->shared_file = "/etc/chronos/chronos_shared.conf";
 }
 
-/* As many files as the system lets us have: connections and callbacks are files. */
-static void raise_limits(void)
+/* As many files as the system lets us have: connections and callbacks are files. The log must never
+ * lack one, so what the two may take together stays below the limit. */
+static bool share_files(struct tr_config *config)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return true;
+    if (limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
             tr_say(TR_WARNING, "cannot raise the limit of open files: %s", strerror(errno));
     }
+    if (limit.rlim_cur < FILES_LEAST) {
+        tr_say(TR_ERROR,
+               "at most %llu files may be open, too few to start: raise the limit to %u "
+               "or more (ulimit -n, LimitNOFILE=)",
+               (unsigned long long)limit.rlim_cur, FILES_LEAST);
+        return false;
+    }
+    uint64_t files = limit.rlim_cur - FILES_OWN;
+    uint64_t links = 2 * config->flights < files / 4 ? 2 * config->flights : files / 4;
+    config->flights = links / 2;
+    if (config->connections_max > files - links)
+        config->connections_max = files - links;
+    tr_say(TR_INFO, "of %llu files, %llu may be connections of clients and %llu callbacks",
+           (unsigned long long)limit.rlim_cur, (unsigned long long)config->connections_max,
+           (unsigned long long)config->flights);
+    return true;
 }
 
 /* The parent stays until the child is ready, and ends with 1 if it never is. */
@@ -231,7 +253,9 @@ int main(int argc, char **argv)
         tr_say(TR_ERROR, "cannot write to [logging] folder %s", config.log_folder);
         return 2;
     }
-    raise_limits();
+    if (!share_files(&config))
+        return 1;
+    setenv("UV_THREADPOOL_SIZE", "16", 0); /* names that hang must not hold up the others */
     if (arguments.is_daemon && !go_to_background(!has_folder, &arguments.sources.ready_file)) {
         tr_say(TR_ERROR, "cannot go to the background: %s", strerror(errno));
         return 1;
@@ -241,5 +265,7 @@ int main(int argc, char **argv)
     status = tr_daemon_run(&config, &arguments.sources);
     if (arguments.pidfile != NULL)
         unlink(arguments.pidfile);
-    return status;
+    /* Not exit(): libuv would wait there for names that are still being looked up. */
+    fflush(NULL);
+    _exit(status);
 }

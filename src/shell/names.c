@@ -23,6 +23,7 @@ struct name {
     unsigned turn;
     uint64_t until_ms;
     bool is_busy;
+    bool is_telling; /* those who waited are being told: it must not be forgotten */
 };
 
 struct tr_names {
@@ -46,9 +47,9 @@ struct tr_names *tr_names_new(uv_loop_t *loop)
 
 static void tell(struct name *name, struct tr_name_wait *wait)
 {
-    const struct sockaddr_storage *address =
-        name->count == 0 ? NULL : &name->addresses[name->turn++ % name->count];
-    wait->on_found(wait, address);
+    wait->turn = wait->tries++ == 0 ? name->turn++ : wait->turn + 1;
+    wait->count = name->count;
+    wait->on_found(wait, name->count == 0 ? NULL : &name->addresses[wait->turn % name->count]);
 }
 
 void tr_names_cancel(struct tr_name_wait *wait)
@@ -77,14 +78,20 @@ static void on_looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo 
     if (name->count == 0)
         tr_say(TR_INFO, "the name %s cannot be looked up: %s", name->host, uv_strerror(status));
     name->until_ms = now_ms() + (name->count > 0 ? KEEP_MS : KEEP_FAULT_MS);
-    /* It stays busy until nobody waits: what is brought about here may look up names, and forget
-     * those that are not busy, or come here for this one again. */
-    while (name->waiting != NULL) {
-        struct tr_name_wait *wait = name->waiting;
+    /* Who asks for it while the others are told has its answer at once, and is not one of them:
+     * a long queue for a name that is not there would be gone through here in one go. */
+    struct tr_name_wait *waiting = name->waiting;
+    name->waiting = NULL;
+    name->is_busy = false;
+    name->is_telling = true;
+    if (waiting != NULL)
+        waiting->link = &waiting;
+    while (waiting != NULL) {
+        struct tr_name_wait *wait = waiting;
         tr_names_cancel(wait);
         tell(name, wait);
     }
-    name->is_busy = false;
+    name->is_telling = false;
 }
 
 /* Forgets the oldest name that nobody waits for. */
@@ -92,7 +99,7 @@ static void forget_one(struct tr_names *names)
 {
     struct name **oldest = NULL;
     for (struct name **at = &names->first; *at != NULL; at = &(*at)->next) {
-        if (!(*at)->is_busy)
+        if (!(*at)->is_busy && !(*at)->is_telling)
             oldest = at;
     }
     if (oldest == NULL)

@@ -19,6 +19,9 @@ struct tr_names;
 struct tr_name_wait {
     struct tr_name_wait *next;
     struct tr_name_wait **link; /* what points to it; NULL: it does not wait */
+    unsigned tries;             /* how often it has asked: each time it gets the next address */
+    unsigned turn;
+    unsigned count; /* of the addresses there are */
     /* NULL: there is no such name, or nobody could say. */
     void (*on_found)(struct tr_name_wait *wait, const struct sockaddr_storage *address);
 };

@@ -56,6 +56,9 @@ struct connection {
     uint64_t asked_us[UNDER_WAY_MAX]; /* when, by number modulo */
     uint8_t kinds[UNDER_WAY_MAX];     /* what; bit 7: HEAD, bit 6: close afterwards */
     bool is_closing;                  /* after what is put out */
+    bool is_ended;                    /* the client sends no more, but may be reading */
+    bool is_last; /* it asked to close after the request under way: what follows is not read */
+    uint64_t sent_seen; /* what the last sweep saw of its answers' bytes */
     bool is_shut;
     /* Refused in the middle of a request: the rest is read and thrown away, so that the client sees
      * the answer and not a reset. */
@@ -385,6 +388,17 @@ static bool is_paused(const struct connection *connection)
            connection->is_closing;
 }
 
+/* A client that waits to be told to send its body gets its word when all before it is answered. */
+static void offer_continue(struct connection *connection)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!connection->http.expects_continue || connection->http.body.size > 0 ||
+        connection->asked != connection->answered)
+        return;
+    connection->http.expects_continue = false;
+    put_out(connection, go_on, sizeof go_on - 1);
+}
+
 /* Reads whole requests out of `bytes`; returns how many bytes they took. `*fed` of the rest were
  * parsed already. */
 static size_t parse_bytes(struct connection *connection, char *bytes, size_t size, size_t *fed)
@@ -395,12 +409,7 @@ static size_t parse_bytes(struct connection *connection, char *bytes, size_t siz
         enum tr_http_state state = tr_http_feed(&connection->http, bytes + start, at, size - start);
         if (state == TR_HTTP_MORE) {
             at = size - start;
-            if (connection->http.expects_continue && connection->http.body.size == 0) {
-                static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-                connection->http.expects_continue = false;
-                if (connection->asked == connection->answered)
-                    put_out(connection, go_on, sizeof go_on - 1);
-            }
+            offer_continue(connection);
             break;
         }
         if (state == TR_HTTP_BAD) {
@@ -408,12 +417,17 @@ static size_t parse_bytes(struct connection *connection, char *bytes, size_t siz
             return size;
         }
         size_t used = connection->http.used;
+        connection->is_last = !connection->http.keeps_alive;
         handle(connection, bytes + start);
         if (connection->stream.is_closed)
             return size;
         tr_http_next(&connection->http);
         start += used;
         at = 0;
+        if (connection->is_last) {
+            connection->is_lingering |= start < size;
+            return size;
+        }
     }
     *fed = at;
     return start;
@@ -459,8 +473,18 @@ static void resume(struct connection *connection)
         return;
     if (connection->in_size > connection->parsed)
         parse(connection);
-    if (!connection->stream.is_closed && !connection->stream.is_reading && !is_paused(connection))
+    if (connection->stream.is_closed || is_paused(connection) || connection->is_ended)
+        return;
+    offer_continue(connection);
+    if (!connection->stream.is_reading)
         tr_stream_read(&connection->stream, true);
+}
+
+/* Whether all that a client asked for before it ended is answered. */
+static bool is_done(const struct connection *connection)
+{
+    return connection->is_ended && connection->asked == connection->answered &&
+           connection->stream.out_size == 0;
 }
 
 static void on_sent(struct tr_stream *stream)
@@ -468,6 +492,8 @@ static void on_sent(struct tr_stream *stream)
     struct connection *connection = (struct connection *)stream;
     if (!connection->is_closing) {
         resume(connection);
+        if (!stream->is_closed && is_done(connection))
+            close_connection(connection);
     } else if (!connection->is_lingering) {
         close_connection(connection);
     } else if (!connection->is_shut) {
@@ -495,6 +521,7 @@ static bool take_bytes(struct connection *connection, char *bytes, size_t size)
 static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
 {
     struct connection *connection = (struct connection *)stream;
+    connection->is_lingering |= connection->is_last;
     if (connection->is_lingering)
         return;
     touch(connection);
@@ -504,9 +531,15 @@ static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
         tr_stream_read(stream, false);
 }
 
-static void on_end(struct tr_stream *stream)
+/* A client may close its side and still wait for its answers. */
+static void on_end(struct tr_stream *stream, bool is_broken)
 {
-    close_connection((struct connection *)stream);
+    struct connection *connection = (struct connection *)stream;
+    connection->is_ended = true;
+    if (is_broken || connection->is_shut || is_done(connection))
+        close_connection(connection);
+    else
+        tr_stream_read(stream, false);
 }
 
 static const struct tr_stream_calls stream_calls = {
@@ -554,13 +587,14 @@ static void on_connection(uv_poll_t *listener, int status, int events)
             welcome(server, file);
             continue;
         }
-        server->is_full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        int fault = errno;
+        server->is_full = fault == EMFILE || fault == ENFILE || fault == ENOBUFS || fault == ENOMEM;
         if (server->is_full) {
             tr_say(TR_WARNING, "cannot accept a connection: %s; raise the limit of open files",
-                   strerror(errno));
+                   strerror(fault));
             uv_poll_stop(listener);
         }
-        if (errno != EINTR && errno != ECONNABORTED)
+        if (fault != EINTR && fault != ECONNABORTED)
             return;
     }
 }
@@ -575,8 +609,11 @@ static void on_sweep(uv_timer_t *timer)
         struct connection *connection = server->oldest.next;
         if (connection->active_ms + limit > now)
             break;
-        if (connection->asked != connection->answered) {
-            touch(connection); /* it is we who are late */
+        bool is_moving = connection->stream.sent != connection->sent_seen;
+        bool is_waiting = connection->asked != connection->answered && !connection->is_closing;
+        connection->sent_seen = connection->stream.sent;
+        if (is_moving || is_waiting) { /* it reads, if slowly; or it is we who are late */
+            touch(connection);
             continue;
         }
         if (connection->in_size > 0 && !connection->is_closing && !connection->is_lingering) {
@@ -661,15 +698,34 @@ unsigned tr_server_port(const struct tr_server *server)
 void tr_server_drain(struct tr_server *server)
 {
     server->is_draining = true;
+    on_connection(&server->listener, 0, UV_READABLE);
     uv_close((uv_handle_t *)&server->listener, NULL);
     close(server->listener_file);
+    /* What has arrived by now is a request like any other. */
+    for (uint32_t i = 0; i < server->slot_count; i++) {
+        if (server->slots[i].connection != NULL)
+            tr_stream_look(&server->slots[i].connection->stream);
+    }
+    tr_streams_flush(&server->daemon->streams);
     struct connection *connection = server->oldest.next;
     while (connection != &server->oldest) {
         struct connection *next = connection->next;
-        if (connection->asked == connection->answered && connection->in_size == 0)
+        bool is_idle = connection->asked == connection->answered && connection->in_size == 0;
+        if (is_idle && connection->stream.out_size == 0)
             close_connection(connection);
+        else if (is_idle)
+            connection->is_closing = true;
         connection = next;
     }
+}
+
+bool tr_server_is_quiet(const struct tr_server *server)
+{
+    const struct connection *connection = server->oldest.next;
+    while (connection != &server->oldest && connection->asked == connection->answered &&
+           connection->stream.out_size == 0)
+        connection = connection->next;
+    return connection == &server->oldest;
 }
 
 void tr_server_close(struct tr_server *server)

@@ -20,6 +20,9 @@ void tr_server_answer(struct tr_server *server, const struct tr_effect *effect);
 
 /* No new connections; those that are idle close, others after their answer. */
 void tr_server_drain(struct tr_server *server);
+
+/* Every answer is with the kernel. */
+bool tr_server_is_quiet(const struct tr_server *server);
 void tr_server_close(struct tr_server *server);
 
 /* The port it listens on, also when 0 was asked for. */

@@ -93,6 +93,18 @@ bool tr_stream_put(struct tr_stream *stream, const char *bytes, size_t size)
     return true;
 }
 
+static bool receive(struct tr_stream *stream);
+
+/* The connection takes nothing any more; but an answer may have come before it broke. */
+static void break_off(struct tr_stream *stream)
+{
+    release_out(stream);
+    while (stream->calls->wants_rest && !stream->is_closed && stream->is_reading && receive(stream))
+        ;
+    if (!stream->is_closed)
+        stream->calls->on_end(stream, true);
+}
+
 static void send_out(struct tr_stream *stream)
 {
     while (stream->out_sent < stream->out_size) {
@@ -100,12 +112,13 @@ static void send_out(struct tr_stream *stream)
                             stream->out_size - stream->out_sent, MSG_NOSIGNAL);
         if (sent >= 0) {
             stream->out_sent += (size_t)sent;
+            stream->sent += (size_t)sent;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             stream->is_blocked = true;
             watch(stream);
             return;
         } else if (errno != EINTR) {
-            stream->calls->on_end(stream);
+            break_off(stream);
             return;
         }
     }
@@ -120,7 +133,7 @@ static void send_out(struct tr_stream *stream)
 void tr_stream_flush(struct tr_stream *stream)
 {
     unmark_dirty(stream);
-    if (!stream->is_blocked)
+    if (!stream->is_blocked && !stream->is_closed)
         send_out(stream);
 }
 
@@ -132,14 +145,16 @@ void tr_streams_flush(struct tr_streams *streams)
 
 /* ---- what the loop sees ---- */
 
-static void receive(struct tr_stream *stream)
+/* True: there was something, and there may be more. */
+static bool receive(struct tr_stream *stream)
 {
     char *buffer = stream->all->buffer;
     ssize_t size = recv(stream->file, buffer, TR_STREAM_READ, 0);
     if (size > 0)
         stream->calls->on_bytes(stream, buffer, (size_t)size);
     else if (size == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
-        stream->calls->on_end(stream);
+        stream->calls->on_end(stream, size < 0);
+    return size > 0;
 }
 
 static void end_connect(struct tr_stream *stream)
@@ -166,10 +181,10 @@ static void on_ready(uv_poll_t *poll, int status, int events)
         end_connect(stream);
         return;
     }
-    if (stream->is_blocked && (events & UV_WRITABLE) != 0)
-        send_out(stream);
-    if (!stream->is_closed && stream->is_reading && (events & UV_READABLE) != 0)
+    if (stream->is_reading && (events & UV_READABLE) != 0)
         receive(stream);
+    if (!stream->is_closed && stream->is_blocked && (events & UV_WRITABLE) != 0)
+        send_out(stream);
     watch(stream);
 }
 
@@ -177,6 +192,12 @@ void tr_stream_read(struct tr_stream *stream, bool is_wanted)
 {
     stream->is_reading = is_wanted;
     watch(stream);
+}
+
+void tr_stream_look(struct tr_stream *stream)
+{
+    if (stream->is_reading && !stream->is_connecting)
+        receive(stream);
 }
 
 /* ---- from beginning to end ---- */

@@ -24,12 +24,13 @@ struct tr_stream_calls {
     /* tr_stream_connect() has come to its end. NULL for accepted ones. */
     void (*on_open)(struct tr_stream *stream, bool is_open);
     void (*on_bytes)(struct tr_stream *stream, char *bytes, size_t size);
-    /* The peer has closed, or the connection broke: nothing follows but tr_stream_close(). */
-    void (*on_end)(struct tr_stream *stream);
+    /* The peer has closed its side, or the connection broke: nothing more will be read. */
+    void (*on_end)(struct tr_stream *stream, bool is_broken);
     /* All that was put is the kernel's now. */
     void (*on_sent)(struct tr_stream *stream);
     /* After tr_stream_close(): its memory may go. */
     void (*on_gone)(struct tr_stream *stream);
+    bool wants_rest; /* when sending fails: what the peer had sent before that is read first */
 };
 
 struct tr_streams {
@@ -50,6 +51,7 @@ struct tr_stream {
     size_t out_size;
     size_t out_sent; /* of out_size */
     size_t out_cap;
+    uint64_t sent; /* bytes, ever */
     int file;
     int watched; /* what the loop looks for */
     bool is_connecting;
@@ -78,6 +80,9 @@ bool tr_stream_put(struct tr_stream *stream, const char *bytes, size_t size);
 void tr_stream_flush(struct tr_stream *stream);
 
 void tr_stream_read(struct tr_stream *stream, bool is_wanted);
+
+/* Reads what is there at this moment. */
+void tr_stream_look(struct tr_stream *stream);
 
 /* Nothing more will be sent: the peer sees the end. */
 void tr_stream_shut(struct tr_stream *stream);

@@ -2,8 +2,11 @@
 """Bugs that were found by looking for them, and must not come back."""
 
 import os
+import re
+import signal
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -157,3 +160,140 @@ def test_many_names_at_once(nodes, receiver):
             pass
     stream.close()
     wait_for(lambda: node.metrics()['tryst_pops_total{result="dead"}'] == 4500, 30)
+
+
+def connect(node, receive_buffer=None):
+    stream = socket.socket()
+    if receive_buffer is not None:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    stream.settimeout(20)
+    stream.connect(("127.0.0.1", node.port))
+    return stream
+
+
+def read_all(stream, pause=0.0):
+    received = b""
+    while piece := stream.recv(200_000):
+        received += piece
+        time.sleep(pause)
+    return received
+
+
+def post(uri, interval=3600, opaque="x"):
+    body = timer_body(uri, interval, opaque=opaque).encode()
+    return b"POST /timers HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def test_what_was_asked_before_a_stop_is_answered(node, receiver):
+    streams = [connect(node) for _ in range(20)]
+    node.process.send_signal(signal.SIGSTOP)
+    for index, stream in enumerate(streams):
+        stream.sendall(post(receiver.uri) if index % 2 else b"GET /ping HTTP/1.1\r\nHost: h\r\n\r\n")
+    node.process.send_signal(signal.SIGTERM)
+    node.process.send_signal(signal.SIGCONT)
+    for stream in streams[::2]:
+        assert b" 200 " in read_all(stream)
+    for stream in streams[1::2]:  # asked in the turn of the signal: done or refused, but answered
+        assert re.match(rb"HTTP/1.1 (200|503) ", read_all(stream))
+    assert node.process.wait(15) == 0
+
+
+def test_an_answer_that_is_being_read_slowly_outlives_a_stop_and_the_idle_timeout(nodes, receiver):
+    node = nodes(config="[limits]\nidle-timeout-s = 1\n").start()
+    filler = connect(node)
+    for _ in range(40):
+        filler.sendall(post(receiver.uri, opaque="y" * 60_000))
+        assert b" 200 " in filler.recv(4096)
+    page = len(node.raw(b"GET /timers HTTP/1.1\r\nHost: h\r\n\r\n"))
+    request = b"GET /timers HTTP/1.1\r\nHost: h\r\n\r\n"
+    stream = connect(node, 4096)
+    stream.sendall(request * 2 + request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    stream.recv(1)
+    node.process.send_signal(signal.SIGTERM)
+    assert len(read_all(stream, 0.003)) + 1 >= 3 * (page - 100)
+    assert node.process.wait(15) == 0
+
+
+def test_a_client_that_has_closed_its_side_gets_its_answers(node, receiver):
+    answers = node.raw(post(receiver.uri) * 300)
+    assert answers.count(b" 200 OK") == 300
+    assert node.metrics()['tryst_timers{state="pending"}'] == 300
+
+
+def test_what_follows_a_last_request_does_not_keep_the_connection(nodes, receiver):
+    node = nodes(config="[limits]\nidle-timeout-s = 1\n").start()
+    request = post(receiver.uri).replace(b"Host: h", b"Host: h\r\nConnection: close")
+    streams = []
+    for _ in range(5):
+        streams.append(connect(node))
+        streams[-1].sendall(request + b"x" * 20_000)
+        assert b" 200 " in streams[-1].recv(4096)
+    wait_for(lambda: node.metrics()["tryst_connections"] == 1, 10, "the connections are closed")
+
+
+def test_a_body_that_waits_for_its_100_behind_another_request(node, receiver):
+    body = timer_body(receiver.uri, 3600).encode()
+    head = b"POST /timers HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body)
+    stream = connect(node)
+    stream.sendall(post(receiver.uri) + head)
+    received = b""
+    while b"100 Continue" not in received:
+        piece = stream.recv(4096)
+        assert piece
+        received += piece
+    stream.sendall(body)
+    while received.count(b" 200 OK") < 2:
+        piece = stream.recv(4096)
+        assert piece
+        received += piece
+
+
+def test_an_answer_that_came_before_the_connection_broke_counts(nodes):
+    settings = "[callback]\nbackoff-ms = 60000\ntimeout-ms = 20000\n[limits]\nopaque = 2M\nbody = 4M\n[storage]\nsegment-size = 64M\n"
+    node = nodes(config=settings).start()
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(5)
+        listener.settimeout(10)
+        assert node.create(f"http://127.0.0.1:{listener.getsockname()[1]}/x", 0, opaque="q" * 1_500_000).status == 200
+        stream, _ = listener.accept()
+        stream.recv(300)
+        time.sleep(0.3)  # the rest of the request is stuck in the node
+        node.process.send_signal(signal.SIGSTOP)
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        stream.close()  # with unread bytes: a reset follows the answer
+        time.sleep(0.1)
+        node.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: node.metrics()['tryst_callbacks_total{class="2xx"}'] == 1, 10, "the answer is counted")
+
+
+def test_connections_never_take_the_files_that_the_log_needs(nodes, receiver):
+    node = nodes()
+    node.command = lambda command=node.command(): ["prlimit", "--nofile=300:300", *command]
+    node.start()
+    idle = []
+    for _ in range(400):
+        try:
+            idle.append(connect(node))
+        except OSError:
+            break
+
+    def sets_one():
+        try:
+            return node.create(receiver.uri, 0).status == 200
+        except OSError:  # refused: somebody has to leave
+            idle.pop().close()
+            return False
+
+    wait_for(sets_one, 10, "a timer is set")
+    receiver.wait(1)
+    assert node.process.poll() is None
+
+
+def test_too_few_files_are_said_at_the_start(nodes):
+    node = nodes()
+    node.command = lambda command=node.command(): ["prlimit", "--nofile=60:60", *command]
+    node.start(wait=False)
+    assert node.process.wait(10) == 1 and "raise the limit" in node.log()
