@@ -123,6 +123,19 @@ bool tr_log_number(struct tr_node *node, enum tr_log_type type, uint64_t number)
     return true;
 }
 
+bool tr_log_member(struct tr_node *node, uint16_t index, struct tr_span address)
+{
+    struct tr_log_entry entry = {.type = TR_LOG_MEMBER, .number = index, .address = address};
+    if (!node->config.has_log)
+        return true;
+    if (!tr_log_has_room(node, address.size + 32, false))
+        return false;
+    tr_log_put(&node->log.batch, &entry);
+    TR_ASSERT(!node->log.batch.is_full);
+    node->stats.log_entries++;
+    return true;
+}
+
 void tr_wait(struct tr_node *node, struct tr_waiting waiting)
 {
     TR_ASSERT(node->waiting_tail - node->waiting_head < TR_NODE_WAITING_MAX);
@@ -156,9 +169,10 @@ void tr_log_open(struct tr_node *node, uint64_t segment, uint64_t first, uint64_
 static size_t encode_header(struct tr_node *node)
 {
     const struct tr_log_state *log = &node->log;
-    uint8_t table[TR_LOG_ADDRESS_MAX + 2];
-    struct tr_writer nodes = tr_writer_on(table, sizeof table);
-    tr_put_span(&nodes, node->config.address);
+    struct tr_writer nodes =
+        tr_writer_on(log->table, (size_t)TR_LOG_NODES_MAX * (TR_LOG_ADDRESS_MAX + 2));
+    for (uint32_t i = 0; i < node->member_count; i++)
+        tr_put_span(&nodes, tr_member_address(node, (uint16_t)i));
     struct tr_log_header header = {
         .shard_count = 1,
         .segment = log->segment,
@@ -167,8 +181,8 @@ static size_t encode_header(struct tr_node *node)
         .ceiling = log->ceiling,
         .offset_ms = log->offset_ms,
         .incarnation_count = log->incarnation_count,
-        .node_count = 1,
-        .nodes = {(const char *)table, nodes.size},
+        .node_count = node->member_count,
+        .nodes = {(const char *)log->table, nodes.size},
     };
     memcpy(header.store_id, node->store_id, sizeof header.store_id);
     memcpy(header.incarnations, log->incarnations, sizeof header.incarnations);
@@ -268,7 +282,9 @@ void tr_log_written(struct tr_node *node, const struct tr_event *event)
 static void answer_waiting(struct tr_node *node, struct tr_effects *out)
 {
     while (node->waiting_head < node->waiting_tail && tr_effects_has_room(out, 4)) {
-        struct tr_waiting *waiting = &node->waiting[node->waiting_head % TR_NODE_WAITING_MAX];
+        /* A copy: what it brings about may wait in its turn. */
+        struct tr_waiting copy = node->waiting[node->waiting_head % TR_NODE_WAITING_MAX];
+        const struct tr_waiting *waiting = &copy;
         if (waiting->batch > node->log.durable)
             return;
         node->waiting_head++;
@@ -277,7 +293,9 @@ static void answer_waiting(struct tr_node *node, struct tr_effects *out)
             tr_book_id(&node->book, waiting->ref) == waiting->id &&
             tr_book_version(&node->book, waiting->ref) == waiting->version)
             tr_arm(node, waiting->ref);
-        if (waiting->token == 0)
+        if (waiting->then != THEN_ANSWER)
+            tr_told(node, waiting, out);
+        if (waiting->then != THEN_ANSWER || waiting->token == 0)
             continue;
         struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER);
         effect->of.answer.token = waiting->token;

@@ -7,12 +7,20 @@
 #include "node/node.h"
 #include "timer/book.h"
 #include "timer/wheel.h"
+#include "wire/frame.h"
+
+#include <tryst/place.h>
 
 #define DESTINATIONS_MAX 32768 /* more than there can be flights */
 #define BUCKETS          4096  /* of the table that finds them; a power of two */
 #define LOG_BATCH_MAX    ((size_t)4 << 20)
 #define NONE             UINT32_MAX
-#define RETRY_LOG_MS     1000 /* after the disk refused a segment */
+#define RETRY_LOG_MS     1000              /* after the disk refused a segment */
+#define FRAMES_SIZE      ((size_t)4 << 20) /* of the frames of one step */
+#define POSITION_MS      2000  /* each place of a list pops this much later than the one before */
+#define SUSPECT_MS       400   /* a node that was silent for as long is down */
+#define TOMBSTONE_MS     15000 /* a tombstone is kept at least as long: three lives of a frame */
+#define FRAME_LIFE_MS    5000  /* a frame that took longer is not believed */
 
 /* One callback under way. */
 struct tr_flight {
@@ -39,6 +47,15 @@ struct tr_destination {
     struct tr_fifo queue;
 };
 
+/* What is done when the log has an entry, besides arming its record. */
+enum tr_then {
+    THEN_ANSWER,    /* answer a client; token 0: nobody */
+    THEN_OPERATION, /* this node's own copy of a client's write is there: token = the operation */
+    THEN_REPLY,     /* answer another node's WRITE: token = its operation */
+    THEN_ACK,       /* tell another node that this order is here */
+    THEN_TELL,      /* tell the list */
+};
+
 /* An operation that is answered, or a record that is armed, when the log has its entry. */
 struct tr_waiting {
     uint64_t token; /* 0: nobody is to be answered */
@@ -49,6 +66,96 @@ struct tr_waiting {
     tr_ref ref; /* TR_ARENA_NONE: nothing is to be armed */
     uint32_t factor;
     bool has_location;
+    enum tr_then then;
+    uint16_t peer;
+    uint64_t part;
+    struct tr_order order;
+};
+
+/* A node that this store has heard of. */
+struct tr_member {
+    uint64_t hash;
+    uint64_t replica_bits;
+    enum tr_role role;
+    uint8_t address_size;
+    char address[TR_LOG_ADDRESS_MAX + 1];
+};
+
+struct tr_view {
+    uint64_t id;
+    uint32_t count; /* nodes of the new cluster; 0: there is no view, and the node is alone */
+    uint16_t placed[TR_VIEW_NODES_MAX]; /* the members that the map's nodes are */
+    struct tryst_place_map *map;
+    size_t map_size;
+    void *workspace;
+    size_t workspace_size;
+};
+
+enum tr_message_kind {
+    MESSAGE_WRITE,   /* the record of an operation */
+    MESSAGE_ANSWER,  /* to a WRITE */
+    MESSAGE_COPY,    /* a record, as it is when it is sent */
+    MESSAGE_OUTCOME, /* its order and times alone, likewise */
+    MESSAGE_ACK,
+    MESSAGE_MARK,
+};
+
+/* Something for another node. What it says of a record is looked up when it is sent. */
+struct tr_message {
+    uint32_t next; /* for the same node, or of the free ones */
+    enum tr_message_kind kind;
+    enum tr_frame_result result; /* of ANSWER */
+    uint8_t mask;                /* of MARK */
+    uint64_t operation;
+    tr_timer_id id;
+    uint64_t part;
+    struct tr_order order;
+};
+
+/* Another node, as the link to it shows it. By member. */
+struct tr_peer {
+    bool is_linked;
+    bool is_greeted;  /* its HELLO was heard */
+    bool has_greeted; /* ours was sent */
+    bool is_sending;  /* a frame is on its way to the link */
+    bool is_up;       /* greeted, and heard of lately */
+    bool is_behind;   /* it may lack records: the book is walked for them */
+    bool has_told;    /* since the link is up it has said what it owes */
+    uint64_t cursor;  /* of that walk: records up to this hash were looked at */
+    tr_mono_ms heard_ms;
+    tr_mono_ms beat_ms; /* when the next heartbeat is due */
+    uint64_t tick_ms;   /* its own time, as it said last */
+    uint64_t view;
+    uint64_t incarnation;
+    uint64_t popping_from_ms;
+    uint8_t store_id[TR_LOG_STORE_ID_SIZE];
+    uint8_t flags;  /* of enum tr_beat_flag */
+    uint32_t first; /* message */
+    uint32_t last;
+    uint32_t count;
+    struct tr_fifo owed; /* records that it must have acknowledged by a time */
+    tr_mono_ms owed_ms;  /* when these are looked at next */
+};
+
+/* A client's write under way in the cluster. */
+struct tr_operation {
+    uint64_t number; /* 0: free */
+    uint32_t next;   /* of the free ones */
+    uint64_t token;
+    enum tr_write_mode mode;
+    bool has_key;
+    tr_ref record; /* as a log entry */
+    size_t record_size;
+    tr_mono_ms started_ms;
+    uint8_t factor; /* copies wanted */
+    uint8_t list_count;
+    uint16_t list[TR_LIST_MAX];
+    uint8_t done;   /* places of the list that have it */
+    uint8_t failed; /* that will not */
+    uint8_t tries;
+    bool is_late; /* stand-ins for the silent were asked */
+    tr_timer_id id;
+    uint64_t version;
 };
 
 struct tr_log_state {
@@ -75,6 +182,7 @@ struct tr_log_state {
     uint64_t synced;      /* everything below this position is on disk */
 
     uint8_t *header; /* scratch for a segment's header */
+    uint8_t *table;  /* and for the nodes in it */
     uint64_t oldest;
     uint32_t *live;  /* records by segment, modulo TR_NODE_SEGMENTS_MAX */
     uint64_t *sizes; /* bytes of segments, likewise */
@@ -127,6 +235,7 @@ struct tr_node {
     uint64_t steady_base; /* steady less boot time, modulo 2^64 */
     bool has_clock;
     uint64_t last_stamp;
+    uint64_t ahead_ms; /* how far the fastest clock of the cluster is ahead of this one */
     uint32_t id_counter;
 
     struct tr_arena arena;
@@ -147,6 +256,25 @@ struct tr_node {
     uint32_t destination_fresh;
     uint32_t held_first;
 
+    struct tr_member *members; /* entry 0 is this store */
+    uint32_t member_count;
+    uint16_t stamp_node; /* a hash of who stamps, to tell equal stamps apart */
+    struct tr_view view;
+    struct tr_peer *peers; /* by member */
+    struct tr_message *messages;
+    uint32_t message_free;
+    uint32_t message_fresh;
+    uint8_t *frames; /* those of one step */
+    size_t frames_size;
+    struct tr_operation *operations;
+    uint32_t operation_free;
+    uint32_t operation_fresh;
+    uint32_t operation_count;
+    uint64_t operation_number;
+    bool is_popping;
+    tr_mono_ms barrier_ms;    /* since when it waits to hear what it missed */
+    uint64_t popping_from_ms; /* pops with a nominal time below are left to others */
+
     struct tr_log_state log;
     struct tr_waiting *waiting; /* a ring */
     uint64_t waiting_head;
@@ -164,6 +292,8 @@ bool tr_effects_has_room(const struct tr_effects *out, uint32_t count);
 struct tr_effect *tr_note(struct tr_effects *out, enum tr_note what, tr_timer_id id,
                           uint64_t number);
 uint64_t tr_stamp(struct tr_node *node, uint64_t above);
+void tr_hear_stamp(struct tr_node *node, uint64_t stamp); /* another node's clock */
+uint64_t tr_clock(const struct tr_node *node);
 tr_timer_id tr_new_id(struct tr_node *node);
 void tr_arm(struct tr_node *node, tr_ref ref);
 void tr_forget_entry(struct tr_node *node,
@@ -173,10 +303,19 @@ void tr_count(struct tr_node *node, const struct tr_record *record, int by);
 /* Ends a record at `order`: it is gone, or a tombstone that remembers its key. */
 void tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order);
 
+/* Gives a record another order and other times, and arms it. Returns where it is then. */
+tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *before,
+                 const struct tr_record *record);
+
+/* Whether a record of another node can be taken now: the log, and what waits for it, have room. */
+bool tr_has_room(const struct tr_node *node, const struct tr_record *record);
+
 /* request.c */
 void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
 
 /* pop.c */
+bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *entry);
+void tr_drop(struct tr_node *node, tr_ref ref); /* lets a record go, here alone */
 void tr_pops_init(struct tr_node *node);
 void tr_pops_run(struct tr_node *node, struct tr_effects *out);
 void tr_callback_ended(struct tr_node *node, const struct tr_event *event);
@@ -203,6 +342,72 @@ void tr_log_segment_refused(struct tr_node *node, struct tr_effects *out);
 void tr_log_run(struct tr_node *node, bool may_write, struct tr_effects *out);
 bool tr_log_wants_tick(const struct tr_node *node);
 void tr_reclaim(struct tr_node *node, struct tr_effects *out);
+
+bool tr_log_member(struct tr_node *node, uint16_t index, struct tr_span address);
+
+/* view.c */
+size_t tr_view_map_size(void);
+bool tr_view_set(struct tr_node *node, const struct tr_view_node *nodes, uint32_t count);
+struct tr_span tr_member_address(const struct tr_node *node, uint16_t index);
+uint16_t tr_member_find(const struct tr_node *node, struct tr_span address);
+void tr_member_set(struct tr_node *node, uint16_t index, struct tr_span address);
+uint16_t tr_member_intern(struct tr_node *node, struct tr_span address); /* or TR_MEMBER_NONE */
+/* The first `want` nodes that the view places `id` on. Returns how many there are. */
+unsigned tr_place(const struct tr_node *node, tr_timer_id id, unsigned want, uint16_t *list);
+
+/* There are other nodes: what follows is for that. */
+static inline bool tr_is_clustered(const struct tr_node *node)
+{
+    return node->view.count > 0;
+}
+
+/* The place of a node in a record's list, or list_count. */
+static inline unsigned tr_place_of(const struct tr_record *record, uint16_t member)
+{
+    unsigned i = 0;
+    while (i < record->list_count && record->list[i] != member)
+        i++;
+    return i;
+}
+
+/* peer.c */
+void tr_link_up(struct tr_node *node, uint16_t peer);
+void tr_link_down(struct tr_node *node, uint16_t peer);
+void tr_frame_sent(struct tr_node *node, uint16_t peer);
+void tr_frame_received(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
+void tr_peers_run(struct tr_node *node, struct tr_effects *out);
+tr_mono_ms tr_peers_wake_at(const struct tr_node *node);
+/* For a node that is up; else, and when there are too many, it is behind. */
+void tr_send(struct tr_node *node, uint16_t peer, struct tr_message message);
+
+/* replica.c */
+/* Once durable, to the list: of a new record all of it. */
+void tr_tell(struct tr_node *node, tr_ref ref, bool is_new);
+void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out);
+/* Whether a client's write may be stored over what is held: STORED, or why not. */
+enum tr_frame_result tr_judge(const struct tr_node *node, enum tr_write_mode mode,
+                              const struct tr_record *record);
+void tr_replica_write(struct tr_node *node, uint16_t peer, const struct tr_frame *frame,
+                      struct tr_frame_record *record);
+void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_record *outcome,
+                        int64_t due_in_ms);
+void tr_replica_marked(struct tr_node *node, const struct tr_record *record, uint8_t mask);
+void tr_replica_acked(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+enum tr_frame_result tr_replica_store(struct tr_node *node, struct tr_record *record, tr_ref *ref);
+void tr_settle_run(struct tr_node *node, uint16_t peer);
+void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
+                 struct tr_frame_record *frame);
+
+/* operation.c */
+void tr_operation_begin(struct tr_node *node, uint64_t token, enum tr_write_mode mode,
+                        struct tr_record *record, struct tr_effects *out);
+void tr_operation_answered(struct tr_node *node, uint64_t number, uint16_t member,
+                           enum tr_frame_result result, const struct tr_record *held,
+                           struct tr_effects *out);
+bool tr_operation_record(const struct tr_node *node, uint64_t number, struct tr_record *record,
+                         enum tr_write_mode *mode);
+void tr_operations_run(struct tr_node *node, struct tr_effects *out);
+tr_mono_ms tr_operations_wake_at(const struct tr_node *node);
 
 /* recover.c */
 void tr_recovery_start(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);

@@ -2,10 +2,16 @@
 /* The step, the clocks and the stamps. */
 #include "node/internal.h"
 
-#define CLOCK_STEP_MS 2     /* wall and steady time differ by less through rounding alone */
-#define CEILING_MS    10000 /* stamps are reserved this far ahead */
-#define STALE_MIN     65536 /* entries of the wheel that may be stale before it is swept */
-#define SWEEP_SLICE   2048
+#define CLOCK_STEP_MS    2     /* wall and steady time differ by less through rounding alone */
+#define CEILING_MS       10000 /* stamps are reserved this far ahead */
+#define STALE_MIN        65536 /* entries of the wheel that may be stale before it is swept */
+#define SWEEP_SLICE      2048
+#define SKEW_MS          5000 /* another node's clock is followed this far, and no further */
+#define WORKSPACE_SIZE   ((size_t)64 << 10)
+#define ROOM_BESIDE      4096 /* bytes of the log beside a record: names of nodes, its parts */
+#define BARRIER_MS       1000 /* a silent node is waited for as long */
+#define BARRIER_AHEAD_MS 500
+#define BARRIER_LOOK_MS  50
 
 bool tr_effects_has_room(const struct tr_effects *out, uint32_t count)
 {
@@ -57,7 +63,27 @@ static bool carve_tables(struct tr_node *node, struct tr_memory *memory)
     node->log.header = carve(memory, TR_LOG_HEADER_MAX);
     node->log.live = carve(memory, TR_NODE_SEGMENTS_MAX * sizeof *node->log.live);
     node->log.sizes = carve(memory, TR_NODE_SEGMENTS_MAX * sizeof *node->log.sizes);
-    return node->log.sizes != NULL;
+    node->log.table = carve(memory, (size_t)TR_LOG_NODES_MAX * (TR_LOG_ADDRESS_MAX + 2));
+    node->members = carve(memory, TR_LOG_NODES_MAX * sizeof *node->members);
+    node->peers = carve(memory, TR_LOG_NODES_MAX * sizeof *node->peers);
+    return node->peers != NULL;
+}
+
+/* What only a cluster needs. */
+static bool carve_cluster(struct tr_node *node, struct tr_memory *memory)
+{
+    struct tr_view *view = &node->view;
+    if (node->config.messages_max == 0)
+        return true;
+    view->map_size = tr_view_map_size();
+    view->workspace_size = WORKSPACE_SIZE;
+    view->map = carve(memory, view->map_size);
+    view->workspace = carve(memory, view->workspace_size);
+    node->messages = carve(memory, node->config.messages_max * sizeof *node->messages);
+    node->operations = carve(memory, node->config.operations_max * sizeof *node->operations);
+    node->frames = carve(memory, FRAMES_SIZE);
+    node->message_free = NONE;
+    return node->frames != NULL;
 }
 
 struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr_memory *memory)
@@ -75,8 +101,11 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     memcpy(node->store_id, config->store_id, sizeof node->store_id);
     node->replica_bits = tr_replica_bits(node->config.address);
     node->random.state = config->seed;
-    if (!carve_tables(node, &rest) || rest.size < TR_ARENA_LEAST)
+    if (!carve_tables(node, &rest) || !carve_cluster(node, &rest) || rest.size < TR_ARENA_LEAST)
         return NULL;
+    tr_member_set(node, 0, node->config.address);
+    node->stamp_node = (uint16_t)node->members[0].hash;
+    node->is_popping = true;
     tr_arena_init(&node->arena, rest.region, rest.size < TR_ARENA_MOST ? rest.size : TR_ARENA_MOST);
     if (!tr_book_init(&node->book, &node->arena))
         return NULL;
@@ -108,7 +137,7 @@ static void set_clock(struct tr_node *node, const struct tr_event *event, struct
  * restart begins above it, whatever the clock says then. */
 uint64_t tr_stamp(struct tr_node *node, uint64_t above)
 {
-    uint64_t stamp = node->steady_ms << 16;
+    uint64_t stamp = (node->steady_ms + node->ahead_ms) << 16;
     stamp = stamp > node->last_stamp ? stamp : node->last_stamp + 1;
     stamp = stamp > above ? stamp : above + 1;
     node->last_stamp = stamp;
@@ -117,6 +146,25 @@ uint64_t tr_stamp(struct tr_node *node, uint64_t above)
         tr_log_number(node, TR_LOG_CEILING, node->log.ceiling);
     }
     return stamp;
+}
+
+/* The clocks of a cluster go with the fastest of them, so that of two writes on the two sides of a
+ * split the later one has the higher stamp; but not with one that is out of its mind. */
+void tr_hear_stamp(struct tr_node *node, uint64_t stamp)
+{
+    uint64_t stamp_ms = stamp >> 16;
+    if (stamp_ms > node->steady_ms + SKEW_MS)
+        return;
+    if (stamp_ms > node->steady_ms + node->ahead_ms)
+        node->ahead_ms = stamp_ms - node->steady_ms;
+    node->last_stamp = stamp > node->last_stamp ? stamp : node->last_stamp;
+}
+
+/* This node's clock, as others are told. */
+uint64_t tr_clock(const struct tr_node *node)
+{
+    uint64_t stamp = (node->steady_ms + node->ahead_ms) << 16;
+    return stamp > node->last_stamp ? stamp : node->last_stamp;
 }
 
 /* 34 bits of milliseconds, 10 of identity, 20 of a counter that runs on. One that is in use, which
@@ -162,7 +210,8 @@ void tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
 {
     struct tr_record record;
     tr_book_unpack(&node->book, ref, &record);
-    bool is_kept = record.part == 0 && (record.flags & TR_RECORD_KEYED) != 0;
+    bool is_kept =
+        tr_is_clustered(node) || (record.part == 0 && (record.flags & TR_RECORD_KEYED) != 0);
     tr_forget_entry(node, ref);
     tr_log_dropped(node, &record);
     tr_count(node, &record, -1);
@@ -176,8 +225,9 @@ void tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
         tr_book_remove(&node->book, ref);
         return;
     }
-    record.flags = TR_RECORD_KEYED | TR_RECORD_TOMBSTONE;
-    record.due_ms = node->steady_ms + node->config.key_keep_ms;
+    bool is_keyed = (record.flags & TR_RECORD_KEYED) != 0;
+    record.flags = (uint8_t)((record.flags & TR_RECORD_KEYED) | TR_RECORD_TOMBSTONE);
+    record.due_ms = node->steady_ms + (is_keyed ? node->config.key_keep_ms : TOMBSTONE_MS);
     record.lag_ms = 0;
     record.interval_ms = 0;
     record.repeat_ms = 0;
@@ -190,6 +240,27 @@ void tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
     tr_log_record(node, ref, &record);
     tr_count(node, &record, 1);
     tr_arm(node, ref);
+    tr_tell(node, ref, false);
+}
+
+tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *before,
+                 const struct tr_record *record)
+{
+    tr_forget_entry(node, ref);
+    tr_count(node, before, -1);
+    tr_count(node, record, 1);
+    ref = tr_book_update(&node->book, ref, record);
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    tr_log_short(node, record);
+    tr_arm(node, ref);
+    return ref;
+}
+
+bool tr_has_room(const struct tr_node *node, const struct tr_record *record)
+{
+    return node->waiting_tail - node->waiting_head + (uint64_t)2 * (TR_PARTS_MAX + 1) <
+               TR_NODE_WAITING_MAX &&
+           tr_log_has_room(node, tr_log_record_bound(record) + ROOM_BESIDE, false);
 }
 
 /* Takes stale entries out of the wheel when they are many, a slice at a time. */
@@ -203,7 +274,7 @@ static void sweep(struct tr_node *node)
         if (!tr_wheel_sweep_take(&node->wheel, &entry)) {
             node->is_sweeping = false;
             node->stale = 0;
-        } else if (tr_book_matches(&node->book, entry.ref, TR_STATE_ARMED, entry.due_ms)) {
+        } else if (tr_entry_is_live(node, &entry)) {
             tr_wheel_sweep_keep(&node->wheel, entry);
         } else {
             node->stale -= node->stale > 0;
@@ -247,6 +318,40 @@ static void configure(struct tr_node *node, const struct tr_node_config *config)
     node->config.latency_target_ms = config->latency_target_ms;
 }
 
+/* The first view of a start begins the barrier: what was missed is heard before anything pops. */
+static void change_view(struct tr_node *node, const struct tr_event *event)
+{
+    bool is_first = !tr_is_clustered(node);
+    if (!tr_view_set(node, event->of.view.nodes, event->of.view.count) || !is_first)
+        return;
+    node->is_popping = false;
+    node->barrier_ms = node->now_ms;
+}
+
+/* Every other node has said that it owes nothing, or is silent: this one pops from now on, but
+ * leaves to others what is due by the time that they all know. */
+static void pass_barrier(struct tr_node *node)
+{
+    for (uint32_t i = 0; i < node->view.count; i++) {
+        uint16_t member = node->view.placed[i];
+        const struct tr_peer *peer = &node->peers[member];
+        bool is_silent = !peer->is_up && node->now_ms >= node->barrier_ms + BARRIER_MS;
+        if (member != 0 && !is_silent && !peer->has_told)
+            return;
+    }
+    node->is_popping = true;
+    node->popping_from_ms = (tr_clock(node) >> 16) + BARRIER_AHEAD_MS;
+}
+
+static void run_cluster(struct tr_node *node, struct tr_effects *out)
+{
+    if (!tr_is_clustered(node))
+        return;
+    if (!node->is_popping)
+        pass_barrier(node);
+    tr_operations_run(node, out);
+}
+
 static void handle(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     switch (event->kind) {
@@ -284,12 +389,28 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
     case TR_EVENT_CONFIGURED:
         configure(node, event->of.config);
         return;
+    case TR_EVENT_VIEW_CHANGED:
+        change_view(node, event);
+        return;
+    case TR_EVENT_LINK_UP:
+        tr_link_up(node, event->of.frame.peer);
+        return;
+    case TR_EVENT_LINK_DOWN:
+        tr_link_down(node, event->of.frame.peer);
+        return;
+    case TR_EVENT_FRAME_RECEIVED:
+        tr_frame_received(node, event, out);
+        return;
+    case TR_EVENT_FRAME_SENT:
+        tr_frame_sent(node, event->of.frame.peer);
+        return;
     }
 }
 
 void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     out->count = 0;
+    node->frames_size = 0;
     set_clock(node, event, out);
     handle(node, event, out);
     if (node->phase == PHASE_REPLAYING)
@@ -305,10 +426,25 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
     }
     if (node->phase == PHASE_DRAINING)
         tr_pops_finish(node, out);
-    if (node->phase == PHASE_READY || node->phase == PHASE_DRAINING)
+    if (node->phase == PHASE_READY || node->phase == PHASE_DRAINING) {
+        run_cluster(node, out);
+        /* The batch that is handed out here must not be written to any more in this step. */
         tr_log_run(node, !event->has_more, out);
+        tr_peers_run(node, out);
+    }
     if (node->phase == PHASE_DRAINING)
         drain(node, out);
+}
+
+static tr_mono_ms cluster_wake_at(const struct tr_node *node)
+{
+    tr_mono_ms peers = tr_peers_wake_at(node);
+    tr_mono_ms operations = tr_operations_wake_at(node);
+    tr_mono_ms barrier = node->is_popping ? TR_NODE_NEVER : node->barrier_ms + BARRIER_MS;
+    if (barrier <= node->now_ms)
+        barrier = node->now_ms + BARRIER_LOOK_MS;
+    tr_mono_ms wake = peers < operations ? peers : operations;
+    return wake < barrier ? wake : barrier;
 }
 
 tr_mono_ms tr_node_wake_at(const struct tr_node *node)
@@ -324,6 +460,8 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
     if (at <= node->steady_ms && !tr_pops_can_run(node))
         at = TR_WHEEL_NEVER; /* a callback that ends, or a segment, will move it on */
     tr_mono_ms wake = at == TR_WHEEL_NEVER ? TR_NODE_NEVER : at - node->steady_base;
+    tr_mono_ms cluster = tr_is_clustered(node) ? cluster_wake_at(node) : TR_NODE_NEVER;
+    wake = cluster < wake ? cluster : wake;
     if (node->log.is_refused && !node->log.is_asked && node->log.retry_at_ms < wake)
         wake = node->log.retry_at_ms;
     return wake;
@@ -375,6 +513,11 @@ bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_ta
     tag->count = *tr_strings_tally(tags, ref);
     *cursor = tr_hash_xxh3(tag->name.text, tag->name.size) + 1;
     return true;
+}
+
+uint16_t tr_node_member(const struct tr_node *node, struct tr_span address)
+{
+    return tr_member_find(node, address);
 }
 
 struct tr_span tr_node_address(const struct tr_node *node)

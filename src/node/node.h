@@ -24,6 +24,7 @@
 #define TR_NODE_WAITING_MAX  65536 /* operations that wait for the log; then 503 */
 #define TR_NODE_EFFECTS_MAX  4096  /* of one step; what is left follows in the next */
 #define TR_NODE_SEGMENTS_MAX 65536 /* of the log */
+#define TR_VIEW_NODES_MAX    256   /* of a view */
 #define TR_NODE_NEVER        UINT64_MAX
 
 struct tr_node;
@@ -32,6 +33,14 @@ struct tr_node;
 struct tr_memory {
     void *region;
     size_t size;
+};
+
+/* The new cluster is what stays and what joins; the old one is what stays and what leaves. */
+enum tr_role { TR_ROLE_NONE, TR_ROLE_STAYING, TR_ROLE_JOINING, TR_ROLE_LEAVING };
+
+struct tr_view_node {
+    struct tr_span address;
+    enum tr_role role;
 };
 
 struct tr_node_config {
@@ -43,7 +52,9 @@ struct tr_node_config {
     bool is_always_synced; /* what was answered is on disk, also after a power loss */
     size_t segment_size;   /* bytes, at least 8 times opaque_max plus 64 KiB */
     size_t opaque_max;
-    uint32_t flights_max; /* callbacks under way at once */
+    uint32_t flights_max;    /* callbacks under way at once */
+    uint32_t messages_max;   /* that wait to be sent to other nodes; 0: there are none */
+    uint32_t operations_max; /* client writes under way in the cluster; 0: likewise */
 
     /* These may change while it runs. */
     uint32_t per_destination; /* of them, to one destination */
@@ -64,6 +75,11 @@ enum tr_event_kind {
     TR_EVENT_SEGMENT_REFUSED, /* no space */
     TR_EVENT_DRAIN_ASKED,
     TR_EVENT_CONFIGURED,
+    TR_EVENT_VIEW_CHANGED,
+    TR_EVENT_LINK_UP, /* a connection to another node is there, and proven */
+    TR_EVENT_LINK_DOWN,
+    TR_EVENT_FRAME_RECEIVED,
+    TR_EVENT_FRAME_SENT, /* the last one that was to be sent on that link is on its way */
 };
 
 enum tr_callback_result {
@@ -105,6 +121,15 @@ struct tr_event {
             uint64_t number;
         } segment;
         const struct tr_node_config *config;
+        struct {
+            const struct tr_view_node *nodes;
+            uint32_t count;
+        } view;
+        struct {
+            uint16_t peer; /* by tr_node_member */
+            const uint8_t *bytes;
+            size_t size;
+        } frame;
     } of;
 };
 
@@ -121,6 +146,8 @@ enum tr_effect_kind {
     TR_EFFECT_REFUSED, /* the log cannot be replayed: `check` says where */
     TR_EFFECT_NOTE,    /* for the operator */
     TR_EFFECT_STOPPED, /* drained and durable */
+    TR_EFFECT_FRAME_SEND,
+    TR_EFFECT_LINK_RESET, /* close the link and connect again */
 };
 
 enum tr_note {
@@ -132,6 +159,8 @@ enum tr_note {
     TR_NOTE_TAIL_CUT,      /* number = bytes */
     TR_NOTE_CLOCK_STEPPED, /* number = wall less steady time, ms, signed */
     TR_NOTE_MEMORY_FULL,
+    TR_NOTE_PEER_UP,   /* number = which */
+    TR_NOTE_PEER_DOWN, /* likewise */
 };
 
 struct tr_effect {
@@ -184,6 +213,11 @@ struct tr_effect {
             enum tr_callback_result result; /* of DEAD: how its last attempt ended, */
             unsigned status;                /* and the HTTP status if there was one */
         } note;
+        struct {
+            uint16_t peer;
+            const uint8_t *bytes;
+            size_t size;
+        } frame;
     } of;
 };
 
@@ -247,6 +281,13 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats);
 bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_tag *tag);
 
 struct tr_span tr_node_address(const struct tr_node *node);
+
+/* A node of the cluster by its address; TR_MEMBER_NONE: this one has never heard of it. */
+#define TR_MEMBER_NONE UINT16_MAX
+uint16_t tr_node_member(const struct tr_node *node, struct tr_span address);
+
+/* Whether another node was heard of lately. */
+bool tr_node_is_up(const struct tr_node *node, uint16_t member);
 const uint8_t *tr_node_store_id(const struct tr_node *node);
 
 /* True when all structures agree. O(n). */

@@ -14,12 +14,15 @@
 
 #include "wire/uri.h"
 
-#define LIMIT_LEAST    1
-#define DUE_SLICE      2048    /* timers taken from the wheel in a step, so that none is long */
-#define RETRY_AFTER_MS 3600000 /* a receiver may ask for an hour's patience, no more */
-#define JITTER         5       /* backoff varies by a fifth, up and down */
-#define OUTCOME_ROOM   512     /* bytes of the log that the outcome of a pop takes at most, */
-                               /* besides a record that splits off */
+#define LOOK_MS           100 /* whether it is its turn by now */
+#define TOMBSTONE_LOOK_MS 15000
+#define TOMBSTONE_KEEP_MS 86400000
+#define LIMIT_LEAST       1
+#define DUE_SLICE         2048    /* timers taken from the wheel in a step, so that none is long */
+#define RETRY_AFTER_MS    3600000 /* a receiver may ask for an hour's patience, no more */
+#define JITTER            5       /* backoff varies by a fifth, up and down */
+#define OUTCOME_ROOM      512     /* bytes of the log that the outcome of a pop takes at most, */
+                                  /* besides a record that splits off */
 
 void tr_pops_init(struct tr_node *node)
 {
@@ -159,15 +162,103 @@ static void run_held(struct tr_node *node, struct tr_effects *out)
     }
 }
 
-/* A dead pop or a tombstone whose time is over. */
-static void expire(struct tr_node *node, tr_ref ref)
+void tr_drop(struct tr_node *node, tr_ref ref)
 {
     struct tr_record record;
+    tr_forget_entry(node, ref);
     tr_book_unpack(&node->book, ref, &record);
     tr_log_end(node, TR_LOG_DROP, &record);
     tr_log_dropped(node, &record);
     tr_count(node, &record, -1);
     tr_book_remove(&node->book, ref);
+}
+
+/* ---- whose turn it is ---- */
+
+/* The same number on every holder of a record. */
+static uint64_t nominal_due(const struct tr_record *record)
+{
+    return (record->version >> 16) + tr_record_pop(record) * record->interval_ms;
+}
+
+/* How many places of the list come before this one for the attempt to be made. */
+static unsigned rank_of(const struct tr_record *record, unsigned place)
+{
+    unsigned count = record->list_count;
+    return place == count ? count : (place + count - record->attempt % count) % count;
+}
+
+/* Whether another node will see to it, as far as is known. */
+static bool is_trusted(const struct tr_node *node, const struct tr_record *record, uint16_t member)
+{
+    const struct tr_peer *peer = &node->peers[member];
+    return peer->is_up && (peer->flags & TR_BEAT_POPPING) != 0 &&
+           nominal_due(record) >= peer->popping_from_ms;
+}
+
+/* When this node is to make the pop that `record` stands for: now, or when to look again. */
+static tr_steady_ms turn_at(const struct tr_node *node, const struct tr_record *record)
+{
+    unsigned own = rank_of(record, tr_place_of(record, 0));
+    if (nominal_due(record) < node->popping_from_ms)
+        own = record->list_count; /* it was not there when this was shared out */
+    tr_steady_ms latest = record->due_ms + (uint64_t)own * POSITION_MS;
+    bool is_first = true;
+    for (unsigned i = 0; i < record->list_count; i++) {
+        uint16_t member = record->list[i];
+        if (member != 0 && rank_of(record, i) < own && is_trusted(node, record, member))
+            is_first = false;
+    }
+    if (is_first || latest <= node->steady_ms)
+        return node->steady_ms;
+    tr_steady_ms next = record->due_ms + SUSPECT_MS;
+    next = next > node->steady_ms ? next : node->steady_ms + LOOK_MS;
+    return next < latest ? next : latest;
+}
+
+/* A record in the wheel under its due time, or, for one that waits for its turn, under a later one.
+ * An entry too many does no harm: it is looked at, and its turn has not come. */
+bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *entry)
+{
+    if (!tr_is_clustered(node))
+        return tr_book_matches(&node->book, entry->ref, TR_STATE_ARMED, entry->due_ms);
+    if (!tr_arena_holds(&node->arena, entry->ref) ||
+        tr_book_state(&node->book, entry->ref) != TR_STATE_ARMED)
+        return false;
+    tr_steady_ms due_ms = tr_book_due(&node->book, entry->ref);
+    bool is_tombstone = (tr_book_flags(&node->book, entry->ref) & TR_RECORD_TOMBSTONE) != 0;
+    return entry->due_ms >= due_ms &&
+           (is_tombstone || entry->due_ms - due_ms <= (uint64_t)(TR_LIST_MAX + 1) * POSITION_MS);
+}
+
+static void look_again(struct tr_node *node, tr_ref ref, tr_steady_ms at_ms)
+{
+    bool is_armed = tr_wheel_arm(&node->wheel, ref, at_ms);
+    TR_ASSERT(is_armed);
+}
+
+/* True: it was put off. */
+static bool put_off(struct tr_node *node, tr_ref ref)
+{
+    struct tr_record record;
+    if (!tr_is_clustered(node))
+        return false;
+    tr_book_unpack(&node->book, ref, &record);
+    tr_steady_ms at_ms = node->is_popping ? turn_at(node, &record) : node->steady_ms + LOOK_MS;
+    if ((record.flags & TR_RECORD_TOMBSTONE) != 0) {
+        uint8_t all = (uint8_t)((1u << record.list_count) - 1);
+        unsigned own = tr_place_of(&record, 0);
+        uint8_t acked = tr_book_acked(&node->book, ref) | (uint8_t)(1u << own);
+        bool is_known = (acked & all) == all;
+        bool is_old = node->steady_ms >= record.due_ms + TOMBSTONE_KEEP_MS;
+        if (is_known || is_old)
+            return false;
+        at_ms = node->steady_ms + TOMBSTONE_LOOK_MS;
+    }
+    if (at_ms <= node->steady_ms)
+        return false;
+    look_again(node, ref, at_ms);
+    return true;
 }
 
 static void run_due(struct tr_node *node, struct tr_effects *out)
@@ -177,12 +268,15 @@ static void run_due(struct tr_node *node, struct tr_effects *out)
     for (unsigned i = 0; i < DUE_SLICE; i++) {
         if (!can_fire(node) || !tr_effects_has_room(out, 8) || !tr_wheel_pop(&node->wheel, &entry))
             return;
-        if (!tr_book_matches(&node->book, entry.ref, TR_STATE_ARMED, entry.due_ms)) {
+        if (!tr_entry_is_live(node, &entry)) {
             node->stale -= node->stale > 0;
             continue;
         }
+        if (put_off(node, entry.ref))
+            continue;
         if ((tr_book_flags(&node->book, entry.ref) & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) != 0) {
-            expire(node, entry.ref);
+            tr_book_set_state(&node->book, entry.ref, TR_STATE_UNSAFE); /* out of the wheel */
+            tr_drop(node, entry.ref);
             continue;
         }
         uint32_t index = find_destination(node, origin_hash(node, entry.ref));
@@ -191,6 +285,7 @@ static void run_due(struct tr_node *node, struct tr_effects *out)
             fire(node, entry.ref, index, out);
             continue;
         }
+        entry.due_ms = tr_book_due(&node->book, entry.ref);
         bool is_queued = tr_fifo_push(&destination->queue, &node->arena, entry);
         TR_ASSERT(is_queued); /* its entry in the wheel took as much */
         tr_book_set_state(&node->book, entry.ref, TR_STATE_QUEUED);
@@ -212,7 +307,9 @@ bool tr_pops_want_tick(const struct tr_node *node)
 static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record)
 {
     if (record->part > 0 || record->sequence >= tr_record_pops(record)) {
+        /* Above the record that it ends, so that to have heard of one is not to know the other. */
         struct tr_order order = tr_record_order(record);
+        order.sequence++;
         tr_end(node, ref, &order);
         return;
     }
@@ -226,6 +323,7 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record)
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_log_short(node, record);
     tr_arm(node, ref);
+    tr_tell(node, ref, false);
 }
 
 /* When a timer has too many failed pops, the oldest dead one goes, or the oldest. */
@@ -259,8 +357,7 @@ static void limit_parts(struct tr_node *node, tr_timer_id id, uint64_t newest,
     if (note != NULL)
         note->of.note.factor = record.factor;
     node->stats.pops_discarded++;
-    tr_forget_entry(node, oldest);
-    expire(node, oldest);
+    tr_drop(node, oldest);
 }
 
 /* The failed pop of a timer becomes a record of its own, due or dead. False: no memory for it. */
@@ -272,8 +369,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     part.flags = (uint8_t)(record->flags & TR_RECORD_DEAD);
     tr_ref old = tr_book_find(&node->book, part.id, part.part);
     if (old != TR_ARENA_NONE) { /* a dead one of an older version */
-        tr_forget_entry(node, old);
-        expire(node, old);
+        tr_drop(node, old);
     }
     tr_ref ref = tr_book_insert(&node->book, &part);
     if (ref == TR_ARENA_NONE)
@@ -281,6 +377,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     tr_log_record(node, ref, &part);
     tr_count(node, &part, 1);
     tr_arm(node, ref);
+    tr_tell(node, ref, true);
     limit_parts(node, part.id, part.part, out);
     return true;
 }
@@ -302,6 +399,7 @@ static void put_back(struct tr_node *node, tr_ref ref, const struct tr_record *r
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_log_short(node, record);
     tr_arm(node, ref);
+    tr_tell(node, ref, false);
 }
 
 /* `before` is the record as the book has it, `record` the same with its last attempt. */
@@ -350,7 +448,12 @@ static void fail(struct tr_node *node, tr_ref ref, struct tr_record *record,
     tr_steady_ms own_ms = record->due_ms - record->lag_ms;
     tr_steady_ms next_ms = own_ms + record->interval_ms;
     /* The millisecond that has begun counts as a whole one, as with due times. */
-    tr_steady_ms retry_ms = node->steady_ms + 1 + backoff(node, flight, record->attempt);
+    tr_steady_ms retry_ms = node->steady_ms + 1;
+    /* Nobody was reached from here: each of the others tries at once. */
+    bool is_handed_over = record->list_count > 1 && flight->result == TR_CALLBACK_UNREACHED &&
+                          record->attempt % record->list_count != 0;
+    if (!is_handed_over)
+        retry_ms += backoff(node, flight, record->attempt);
     bool has_next = record->part == 0 && record->sequence < tr_record_pops(record);
     record->due_ms = retry_ms;
     record->lag_ms = retry_ms - own_ms;
@@ -397,7 +500,9 @@ static void run_ended(struct tr_node *node, struct tr_effects *out)
         struct tr_flight *flight = &node->flights[index];
         struct tr_record record;
         bool is_there = find_flown(node, flight, &record);
-        if (is_there && !tr_log_has_room(node, OUTCOME_ROOM + tr_log_record_bound(&record), false))
+        if (is_there &&
+            (!tr_log_has_room(node, OUTCOME_ROOM + tr_log_record_bound(&record), false) ||
+             (tr_is_clustered(node) && !tr_has_room(node, &record))))
             return;
         node->ended_first = flight->next;
         if (node->ended_first == NONE)

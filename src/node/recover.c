@@ -30,6 +30,13 @@ static void read_header(struct tr_node *node, const struct tr_log_segment *segme
     log->offset_ms = header.offset_ms;
     log->incarnation_count = header.incarnation_count;
     memcpy(log->incarnations, header.incarnations, sizeof log->incarnations);
+    /* Entry 0 is this store, whatever its address was. */
+    struct tr_reader reader = tr_reader_on(header.nodes.text, header.nodes.size);
+    for (uint32_t i = 0; i < header.node_count; i++) {
+        struct tr_span address = tr_get_span(&reader);
+        if (i > 0)
+            tr_member_set(node, (uint16_t)i, address);
+    }
 }
 
 static void remove_segment(uint64_t number, struct tr_effects *out)
@@ -191,6 +198,9 @@ static enum tr_log_verdict apply(struct tr_node *node, struct tr_log_entry *entr
         return TR_LOG_SOUND;
     case TR_LOG_CEILING:
         node->log.ceiling = entry->number > node->log.ceiling ? entry->number : node->log.ceiling;
+        return TR_LOG_SOUND;
+    case TR_LOG_MEMBER:
+        tr_member_set(node, (uint16_t)entry->number, entry->address);
         return TR_LOG_SOUND;
     case TR_LOG_OFFSET: /* set_steady has read the last one, and the time is set by it */
     case TR_LOG_PADDING:

@@ -35,7 +35,7 @@ static uint64_t commit_lag_ms(const struct tr_node *node)
 static bool admit(const struct request *request, size_t size, bool is_new)
 {
     struct tr_node *node = request->node;
-    if (node->phase != PHASE_READY)
+    if (node->phase != PHASE_READY || !node->is_popping)
         answer(request, 503,
                node->phase == PHASE_DRAINING ? "the node is stopping" : "the node is starting");
     else if (node->log.is_refused && (is_new || node->log.allocated <= node->log.segment))
@@ -71,7 +71,7 @@ static void fill(const struct tr_node *node, const struct tr_timer_body *body,
     record->repeat_ms = body->repeat_ms;
     record->flags = 0;
     record->had = 0;
-    record->version_node = 0;
+    record->version_node = node->stamp_node;
     record->list_count = 1;
     record->list[0] = 0;
     record->segment = 0;
@@ -155,7 +155,11 @@ static void create(const struct request *request)
         record.id = tr_new_id(node);
     record.factor = body->factor > 0 ? body->factor : DEFAULT_FACTOR;
     node->stats.created++;
-    store(request, &record, TR_ARENA_NONE);
+    if (tr_is_clustered(node))
+        tr_operation_begin(node, request->event->of.request.token, TR_WRITE_CREATE, &record,
+                           request->out);
+    else
+        store(request, &record, TR_ARENA_NONE);
 }
 
 /* Ends one record of a timer, by a client's word. */
@@ -230,8 +234,35 @@ static void replace(const struct request *request)
     if (ref != TR_ARENA_NONE)
         record.flags |= tr_book_flags(&node->book, ref) & TR_RECORD_KEYED;
     node->stats.replaced++;
+    if (tr_is_clustered(node)) {
+        tr_operation_begin(node, request->event->of.request.token, TR_WRITE_REPLACE, &record,
+                           request->out);
+        return;
+    }
     if (store(request, &record, ref))
         bury_parts(node, record.id, record.version, false);
+}
+
+/* In a cluster a tombstone is written like any other record. */
+static void cancel_widely(const struct request *request, uint32_t factor)
+{
+    struct tr_node *node = request->node;
+    tr_timer_id id = request->event->of.request.timer.id;
+    struct tr_record record = {
+        .id = id,
+        .version = tr_stamp(node, version_of(node, id)),
+        .version_node = node->stamp_node,
+        .sequence = 1,
+        .due_ms = node->steady_ms + TOMBSTONE_MS,
+        .factor = factor,
+        .flags = TR_RECORD_TOMBSTONE,
+        .uri = {"", 0},
+        .opaque = {"", 0},
+        .content_type = {"", 0},
+    };
+    node->stats.cancelled++;
+    tr_operation_begin(node, request->event->of.request.token, TR_WRITE_REPLACE, &record,
+                       request->out);
 }
 
 static void cancel(const struct request *request)
@@ -241,6 +272,10 @@ static void cancel(const struct request *request)
     if (!admit(request, PARTS_ROOM + 256, false))
         return;
     uint32_t factor = text->factor > 0 ? text->factor : DEFAULT_FACTOR;
+    if (tr_is_clustered(node)) {
+        cancel_widely(request, factor);
+        return;
+    }
     tr_ref ref = tr_book_find(&node->book, text->id, 0);
     uint64_t held = version_of(node, text->id);
     if (held > 0) {

@@ -77,6 +77,9 @@ static void say_note(const struct tr_daemon *daemon, const struct tr_effect *eff
         tr_say(TR_STATUS, "the wall clock is %lld ms from where it was; timers are not moved by it",
                (long long)number);
         return;
+    case TR_NOTE_PEER_UP:
+    case TR_NOTE_PEER_DOWN:
+        return; /* there are no links to others yet */
     case TR_NOTE_MEMORY_FULL:
         tr_say(TR_ERROR, "the memory budget is used up: new timers are refused; raise [storage] "
                          "memory-budget");
@@ -169,6 +172,9 @@ static void carry_out(struct tr_daemon *daemon, const struct tr_effect *effect)
     case TR_EFFECT_STOPPED:
         daemon->is_drained = true;
         return;
+    case TR_EFFECT_FRAME_SEND:
+    case TR_EFFECT_LINK_RESET:
+        return; /* likewise */
     }
 }
 

@@ -228,6 +228,8 @@ static bool do_job(struct tr_disk *disk, struct job *job, struct done *done)
     case TR_EFFECT_REFUSED:
     case TR_EFFECT_NOTE:
     case TR_EFFECT_STOPPED:
+    case TR_EFFECT_FRAME_SEND:
+    case TR_EFFECT_LINK_RESET:
         break;
     }
     TR_UNREACHABLE("not an order for the disk");

@@ -687,7 +687,7 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon)
 
 unsigned tr_server_port(const struct tr_server *server)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
     if (getsockname(server->listener_file, (struct sockaddr *)&address, &size) != 0)
         return 0;

@@ -7,9 +7,10 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: tryst-sim [--seeds N] [--seed S] [--writes N] [--trace]\n"
+    "usage: tryst-sim [--cluster] [--seeds N] [--seed S] [--writes N] [--trace]\n"
     "\n"
     "Runs a node under virtual time with faulty disks, receivers and clocks.\n"
+    "  --cluster    several nodes, on a network that fails too\n"
     "  --seeds N    seeds 1 to N (or N from S on); 100 if not given\n"
     "  --seed S     this seed alone, or the first one\n"
     "  --writes N   client writes in each; 500 if not given\n"
@@ -32,6 +33,7 @@ int main(int argc, char **argv)
     uint64_t writes = 500;
     bool has_seeds = false;
     bool has_first = false;
+    bool is_cluster = false;
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         bool is_good = true;
@@ -48,6 +50,8 @@ int main(int argc, char **argv)
             i++;
         } else if (strcmp(argv[i], "--trace") == 0) {
             options.is_verbose = true;
+        } else if (strcmp(argv[i], "--cluster") == 0) {
+            is_cluster = true;
         } else {
             is_good = false;
         }
@@ -63,7 +67,7 @@ int main(int argc, char **argv)
     struct sim_result total = {.least_lateness_ms = UINT64_MAX};
     for (uint64_t i = 0; i < seeds; i++) {
         options.seed = first + i;
-        struct sim_result result = sim_world_run(&options);
+        struct sim_result result = is_cluster ? sim_cluster_run(&options) : sim_world_run(&options);
         passed += result.broken == NULL;
         total.timers += result.timers;
         total.pops += result.pops;

@@ -71,11 +71,15 @@ void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence,
         broken(model, number, "a pop before its time");
     else if (now_ms - due_ms < model->least_lateness_ms)
         model->least_lateness_ms = now_ms - due_ms;
-    if (is_superseded(model, number, false))
+    bool is_first = write->fired[sequence - 1] == 0;
+    if (!model->has_faults && model->most_late_ms > 0 && is_first &&
+        now_ms > due_ms + model->most_late_ms)
+        broken(model, number, "a pop too late, without a fault");
+    if (!model->has_faults && is_superseded(model, number, false))
         broken(model, number, "a pop after an acknowledged cancel or replace");
     if (write->is_refused && !write->is_maybe)
         broken(model, number, "a pop of a timer that was refused");
-    if (write->delivered[sequence - 1] == epoch + 1)
+    if (!model->has_faults && write->delivered[sequence - 1] == epoch + 1)
         broken(model, number, "a second pop after a success, without a crash");
     write->fired[sequence - 1]++;
 }
@@ -86,7 +90,8 @@ void sim_model_deliver(struct sim_model *model, uint32_t number, uint64_t sequen
         model->writes[number].delivered[sequence - 1] = epoch + 1;
 }
 
-void sim_model_finish(struct sim_model *model)
+/* The first write that was acknowledged and has not done all it should; 0: none. */
+static uint32_t find_undone(const struct sim_model *model)
 {
     for (uint32_t i = 1; i < model->count; i++) {
         const struct sim_write *write = &model->writes[i];
@@ -94,7 +99,20 @@ void sim_model_finish(struct sim_model *model)
             continue;
         for (uint32_t pop = 0; pop < write->pops; pop++) {
             if (write->delivered[pop] == 0 && !write->is_dead[pop])
-                broken(model, i, "an acknowledged timer did not pop");
+                return i;
         }
     }
+    return 0;
+}
+
+bool sim_model_is_done(const struct sim_model *model)
+{
+    return find_undone(model) == 0;
+}
+
+void sim_model_finish(struct sim_model *model)
+{
+    uint32_t undone = find_undone(model);
+    if (undone != 0)
+        broken(model, undone, "an acknowledged timer did not pop");
 }

@@ -17,6 +17,7 @@ struct sim_write {
     uint64_t asked_ms; /* true time */
     uint64_t interval_ms;
     uint32_t pops;        /* 0: a cancellation */
+    uint32_t factor;      /* copies asked for */
     uint32_t replaced_by; /* the write after it to the same id; 0: none */
     bool is_acked;
     bool is_maybe; /* not answered before a crash: it may have happened */
@@ -33,6 +34,8 @@ struct sim_model {
     uint32_t cap;
     uint64_t least_lateness_ms;
     uint64_t fires;
+    uint64_t most_late_ms; /* without faults; 0: no matter */
+    bool has_faults;    /* a pop may come twice, and after a cancel that a node has not heard of */
     const char *broken; /* what, or NULL */
     uint32_t broken_write;
 };
@@ -52,6 +55,9 @@ void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence,
 
 /* It was answered with success, and the node was told. */
 void sim_model_deliver(struct sim_model *model, uint32_t number, uint64_t sequence, uint32_t epoch);
+
+/* Whether everything acknowledged has happened. */
+bool sim_model_is_done(const struct sim_model *model);
 
 /* After healing, when nothing is due any more: everything acknowledged must have happened. */
 void sim_model_finish(struct sim_model *model);

@@ -268,6 +268,9 @@ static void carry_out(struct world *world, const struct tr_effect *effect)
         trace(world, "stopped", 0, 0);
         world->is_stopped = true;
         return;
+    case TR_EFFECT_FRAME_SEND:
+    case TR_EFFECT_LINK_RESET:
+        return; /* it is alone */
     }
 }
 

@@ -27,4 +27,7 @@ struct sim_result {
 /* Runs a whole life; on failure the trace's tail goes to standard output. */
 struct sim_result sim_world_run(const struct sim_options *options);
 
+/* The same for a cluster of several nodes, on a network that fails too. */
+struct sim_result sim_cluster_run(const struct sim_options *options);
+
 #endif

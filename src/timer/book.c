@@ -109,6 +109,16 @@ void tr_book_set_state(struct tr_book *book, tr_ref ref, enum tr_record_state st
     bytes_at(book, ref)[AT_STATE] = (uint8_t)state;
 }
 
+uint8_t tr_book_acked(const struct tr_book *book, tr_ref ref)
+{
+    return bytes_at(book, ref)[AT_ACKED];
+}
+
+void tr_book_set_acked(struct tr_book *book, tr_ref ref, uint8_t acked)
+{
+    bytes_at(book, ref)[AT_ACKED] = acked;
+}
+
 bool tr_book_matches(const struct tr_book *book, tr_ref ref, enum tr_record_state state,
                      tr_steady_ms due_ms)
 {

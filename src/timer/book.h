@@ -79,6 +79,10 @@ uint8_t tr_book_flags(const struct tr_book *book, tr_ref ref);
 enum tr_record_state tr_book_state(const struct tr_book *book, tr_ref ref);
 void tr_book_set_state(struct tr_book *book, tr_ref ref, enum tr_record_state state);
 
+/* Which places of its list are known to have exactly this order. Any change clears it. */
+uint8_t tr_book_acked(const struct tr_book *book, tr_ref ref);
+void tr_book_set_acked(struct tr_book *book, tr_ref ref, uint8_t acked);
+
 bool tr_book_valid(const struct tr_book *book);
 
 #endif

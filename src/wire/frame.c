@@ -80,7 +80,7 @@ static void get_beat(struct tr_reader *in, struct tr_frame *frame)
     frame->of.beat.position = tr_get_varint(in);
     frame->of.beat.memory_fill = (uint8_t)get_limited(in, 1, 100);
     frame->of.beat.disk_fill = (uint8_t)get_limited(in, 1, 100);
-    frame->of.beat.flags = (uint8_t)get_limited(in, 1, 7);
+    frame->of.beat.flags = (uint8_t)get_limited(in, 1, 15);
     frame->of.beat.popping_from_ms = tr_get_varint(in);
 }
 
@@ -140,6 +140,7 @@ void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
     case TR_FRAME_OUTCOMES:
     case TR_FRAME_ACKS:
     case TR_FRAME_CLAIMS:
+    case TR_FRAME_MARKS:
         return;
     case TR_FRAME_DROP:
         tr_put_varint(out, frame->of.drop.operation);
@@ -185,7 +186,7 @@ static void get_answer(struct tr_reader *in, struct tr_frame *frame)
 bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
 {
     uint64_t kind = tr_get_number(in, 1);
-    if (in->is_short || kind == 0 || kind > TR_FRAME_PART)
+    if (in->is_short || kind == 0 || kind > TR_FRAME_MARKS)
         return false;
     frame->kind = (enum tr_frame_kind)kind;
     frame->heard_ms = 0;
@@ -218,6 +219,7 @@ bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
     case TR_FRAME_OUTCOMES:
     case TR_FRAME_ACKS:
     case TR_FRAME_CLAIMS:
+    case TR_FRAME_MARKS:
         break;
     case TR_FRAME_BUCKETS:
         get_buckets(in, frame);
@@ -253,6 +255,21 @@ bool tr_frame_get_key(struct tr_reader *in, struct tr_record *record)
     if (in->at == in->end)
         return false;
     tr_get_key_order(in, record);
+    return !in->is_short;
+}
+
+void tr_frame_put_mark(struct tr_writer *out, const struct tr_record *record, uint8_t mask)
+{
+    tr_put_key_order(out, record);
+    tr_put_number(out, mask, 1);
+}
+
+bool tr_frame_get_mark(struct tr_reader *in, struct tr_record *record, uint8_t *mask)
+{
+    if (in->at == in->end)
+        return false;
+    tr_get_key_order(in, record);
+    *mask = (uint8_t)tr_get_number(in, 1);
     return !in->is_short;
 }
 

@@ -33,6 +33,7 @@ enum tr_frame_kind {
     TR_FRAME_LIST = 11,    /* send me what you hold of these buckets, from a cursor */
     TR_FRAME_PAGE = 12,    /* records, and the cursor to go on from */
     TR_FRAME_PART = 13,    /* a piece of a frame that is too large for one */
+    TR_FRAME_MARKS = 14,   /* these nodes of their lists have these records, durably */
 };
 
 /* How a WRITE is meant. */
@@ -57,6 +58,7 @@ enum tr_beat_flag {
     TR_BEAT_UNSETTLED = 1, /* it holds a record that is not where its view places it */
     TR_BEAT_POPPING = 2,
     TR_BEAT_READY = 4, /* it takes requests */
+    TR_BEAT_OWES = 8,  /* it may have records for the addressee that it has not sent */
 };
 
 /* A record that travels. Its list is by name; `due_ms` is a delta, which may be past. */
@@ -135,8 +137,9 @@ struct tr_frame {
 void tr_frame_put(struct tr_writer *writer, const struct tr_frame *frame);
 
 /* Append an entry: of OUTCOMES, ACKS, CLAIMS and DROP the key and the order, of OUTCOMES also flags
- * and times; of WRITE, ANSWER and PAGE the whole record. */
+ * and times, of MARKS which places of the list; of WRITE, ANSWER and PAGE the whole record. */
 void tr_frame_put_key(struct tr_writer *writer, const struct tr_record *record);
+void tr_frame_put_mark(struct tr_writer *writer, const struct tr_record *record, uint8_t mask);
 void tr_frame_put_outcome(struct tr_writer *writer, const struct tr_record *record,
                           int64_t due_in_ms);
 void tr_frame_put_record(struct tr_writer *writer, const struct tr_frame_record *record);
@@ -149,6 +152,7 @@ bool tr_frame_get(struct tr_reader *reader, struct tr_frame *frame);
 
 /* The next entry. False at the end, or with reader->is_short set: it is broken. */
 bool tr_frame_get_key(struct tr_reader *reader, struct tr_record *record);
+bool tr_frame_get_mark(struct tr_reader *reader, struct tr_record *record, uint8_t *mask);
 bool tr_frame_get_outcome(struct tr_reader *reader, struct tr_record *record, int64_t *due_in_ms);
 bool tr_frame_get_record(struct tr_reader *reader, struct tr_frame_record *record);
 

@@ -68,12 +68,14 @@ enum tr_log_type {
     TR_LOG_INCARNATION = 7,
     TR_LOG_OFFSET = 8,
     TR_LOG_CLEAN_STOP = 9,
+    TR_LOG_MEMBER = 10, /* a new entry of the node table */
 };
 
 struct tr_log_entry {
     enum tr_log_type type;
     struct tr_record record; /* RECORD all of it; SHORT, TOMBSTONE and DROP the key and the order */
-    uint64_t number;         /* CEILING, INCARNATION, OFFSET */
+    uint64_t number;         /* CEILING, INCARNATION, OFFSET; MEMBER: its index */
+    struct tr_span address;  /* MEMBER */
 };
 
 /* Appends an entry; when it does not fit the writer is full, and its size is as before. Returns the

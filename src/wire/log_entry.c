@@ -94,6 +94,16 @@ size_t tr_log_put_record(struct tr_writer *writer, const struct tr_record *recor
     return writer->size - before;
 }
 
+static size_t put_member(struct tr_writer *writer, const struct tr_log_entry *entry)
+{
+    uint8_t body[2 + TR_LOG_ADDRESS_MAX];
+    struct tr_writer out = tr_writer_on(body, sizeof body);
+    tr_put_number(&out, entry->number, 2);
+    tr_put_bytes(&out, entry->address.text, entry->address.size);
+    TR_ASSERT(!out.is_full);
+    return put_body(writer, TR_LOG_MEMBER, body, out.size);
+}
+
 size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
 {
     uint8_t body[8] = {0};
@@ -111,6 +121,8 @@ size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
         return put_body(writer, entry->type, body, 8);
     case TR_LOG_CLEAN_STOP:
         return put_body(writer, entry->type, body, 0);
+    case TR_LOG_MEMBER:
+        return put_member(writer, entry);
     case TR_LOG_PADDING:
     case TR_LOG_MARKS:
         break;
@@ -166,7 +178,7 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
         return TR_LOG_GET_END;
     uint64_t type = tr_get_number(reader, 1);
     struct tr_span body = tr_get_span(reader);
-    if (reader->is_short || type > TR_LOG_CLEAN_STOP)
+    if (reader->is_short || type > TR_LOG_MEMBER)
         return TR_LOG_GET_BAD;
     struct tr_reader in = tr_reader_on(body.text, body.size);
     struct tr_record *record = &entry->record;
@@ -192,6 +204,13 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
     case TR_LOG_OFFSET:
         entry->number = tr_get_number(&in, 8);
         return in.is_short || in.at != in.end ? TR_LOG_GET_BAD : TR_LOG_GET_ONE;
+    case TR_LOG_MEMBER:
+        entry->number = tr_get_number(&in, 2);
+        entry->address = (struct tr_span){(const char *)in.at, (size_t)(in.end - in.at)};
+        return in.is_short || entry->number >= TR_LOG_NODES_MAX || entry->address.size == 0 ||
+                       entry->address.size > TR_LOG_ADDRESS_MAX
+                   ? TR_LOG_GET_BAD
+                   : TR_LOG_GET_ONE;
     case TR_LOG_MARKS:
     case TR_LOG_CLEAN_STOP:
     case TR_LOG_PADDING:

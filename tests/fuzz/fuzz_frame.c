@@ -28,7 +28,11 @@ static void read_keys(struct tr_reader *in, struct tr_writer *out, enum tr_frame
 {
     struct tr_record record;
     int64_t due_in_ms = 0;
-    if (kind == TR_FRAME_OUTCOMES) {
+    uint8_t mask = 0;
+    if (kind == TR_FRAME_MARKS) {
+        while (tr_frame_get_mark(in, &record, &mask))
+            tr_frame_put_mark(out, &record, mask);
+    } else if (kind == TR_FRAME_OUTCOMES) {
         while (tr_frame_get_outcome(in, &record, &due_in_ms))
             tr_frame_put_outcome(out, &record, due_in_ms);
     } else {

@@ -168,7 +168,7 @@ static void what_is_out_of_bounds_is_refused(void **state)
     bytes[size] = 0; /* something after it */
     in = tr_reader_on(bytes, size + 1);
     assert_false(tr_frame_get(&in, &back));
-    for (unsigned kind = TR_FRAME_PART + 1; kind < 256; kind++) {
+    for (unsigned kind = TR_FRAME_MARKS + 1; kind < 256; kind++) {
         bytes[0] = (uint8_t)kind;
         in = tr_reader_on(bytes, sizeof bytes);
         assert_false(tr_frame_get(&in, &back));
