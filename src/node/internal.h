@@ -15,7 +15,8 @@
 #define BUCKETS          4096  /* of the table that finds them; a power of two */
 #define LOG_BATCH_MAX    ((size_t)4 << 20)
 #define NONE             UINT32_MAX
-#define RETRY_LOG_MS     1000              /* after the disk refused a segment */
+#define RETRY_LOG_MS     1000 /* after the disk refused a segment */
+#define CLAIMS_MAX       8192
 #define FRAMES_SIZE      ((size_t)4 << 20) /* of the frames of one step */
 #define POSITION_MS      2000  /* each place of a list pops this much later than the one before */
 #define SUSPECT_MS       400   /* a node that was silent for as long is down */
@@ -98,6 +99,17 @@ enum tr_message_kind {
     MESSAGE_OUTCOME, /* its order and times alone, likewise */
     MESSAGE_ACK,
     MESSAGE_MARK,
+    MESSAGE_CLAIM,
+};
+
+/* A pop that another node is making. */
+struct tr_claim {
+    tr_timer_id id;
+    uint64_t part;
+    struct tr_order order;
+    uint16_t peer;
+    uint64_t incarnation;
+    tr_mono_ms until_ms;
 };
 
 /* Something for another node. What it says of a record is looked up when it is sent. */
@@ -271,6 +283,9 @@ struct tr_node {
     uint32_t operation_fresh;
     uint32_t operation_count;
     uint64_t operation_number;
+    struct tr_claim *claims; /* of others */
+    struct tr_fifo claiming; /* pops under way here, and when each is claimed next */
+    tr_mono_ms claim_ms;     /* when these are looked at */
     bool is_popping;
     tr_mono_ms barrier_ms;    /* since when it waits to hear what it missed */
     uint64_t popping_from_ms; /* pops with a nominal time below are left to others */
@@ -397,6 +412,13 @@ enum tr_frame_result tr_replica_store(struct tr_node *node, struct tr_record *re
 void tr_settle_run(struct tr_node *node, uint16_t peer);
 void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
                  struct tr_frame_record *frame);
+
+/* claim.c */
+void tr_claim_later(struct tr_node *node, tr_ref ref); /* unless it is settled by then */
+void tr_claims_run(struct tr_node *node);
+tr_mono_ms tr_claims_wake_at(const struct tr_node *node);
+void tr_claim_heard(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record);
 
 /* operation.c */
 void tr_operation_begin(struct tr_node *node, uint64_t token, enum tr_write_mode mode,

@@ -3,7 +3,7 @@
 #include "node/internal.h"
 
 #define CLOCK_STEP_MS    2     /* wall and steady time differ by less through rounding alone */
-#define CEILING_MS       10000 /* stamps are reserved this far ahead */
+#define CEILING_MS       1000  /* stamps are reserved this far ahead */
 #define STALE_MIN        65536 /* entries of the wheel that may be stale before it is swept */
 #define SWEEP_SLICE      2048
 #define SKEW_MS          5000 /* another node's clock is followed this far, and no further */
@@ -81,6 +81,7 @@ static bool carve_cluster(struct tr_node *node, struct tr_memory *memory)
     view->workspace = carve(memory, view->workspace_size);
     node->messages = carve(memory, node->config.messages_max * sizeof *node->messages);
     node->operations = carve(memory, node->config.operations_max * sizeof *node->operations);
+    node->claims = carve(memory, CLAIMS_MAX * sizeof *node->claims);
     node->frames = carve(memory, FRAMES_SIZE);
     node->message_free = NONE;
     return node->frames != NULL;
@@ -133,11 +134,17 @@ static void set_clock(struct tr_node *node, const struct tr_event *event, struct
     }
 }
 
+/* The cluster's clock, as this node knows it. */
+uint64_t tr_clock(const struct tr_node *node)
+{
+    return (node->steady_ms + node->ahead_ms) << 16;
+}
+
 /* A stamp above every one given before and above `above`. Stamps up to the ceiling may be used: a
  * restart begins above it, whatever the clock says then. */
 uint64_t tr_stamp(struct tr_node *node, uint64_t above)
 {
-    uint64_t stamp = (node->steady_ms + node->ahead_ms) << 16;
+    uint64_t stamp = tr_clock(node);
     stamp = stamp > node->last_stamp ? stamp : node->last_stamp + 1;
     stamp = stamp > above ? stamp : above + 1;
     node->last_stamp = stamp;
@@ -158,13 +165,6 @@ void tr_hear_stamp(struct tr_node *node, uint64_t stamp)
     if (stamp_ms > node->steady_ms + node->ahead_ms)
         node->ahead_ms = stamp_ms - node->steady_ms;
     node->last_stamp = stamp > node->last_stamp ? stamp : node->last_stamp;
-}
-
-/* This node's clock, as others are told. */
-uint64_t tr_clock(const struct tr_node *node)
-{
-    uint64_t stamp = (node->steady_ms + node->ahead_ms) << 16;
-    return stamp > node->last_stamp ? stamp : node->last_stamp;
 }
 
 /* 34 bits of milliseconds, 10 of identity, 20 of a counter that runs on. One that is in use, which
@@ -339,6 +339,11 @@ static void pass_barrier(struct tr_node *node)
         if (member != 0 && !is_silent && !peer->has_told)
             return;
     }
+    /* What was reserved before the start is waited out rather than jumped over: stamps ahead of all
+     * clocks would beat later writes on nodes that do not hear of them. */
+    uint64_t clock = tr_clock(node);
+    if (node->last_stamp > clock && node->last_stamp - clock <= (uint64_t)CEILING_MS << 16)
+        return;
     node->is_popping = true;
     node->popping_from_ms = (tr_clock(node) >> 16) + BARRIER_AHEAD_MS;
 }
@@ -350,6 +355,7 @@ static void run_cluster(struct tr_node *node, struct tr_effects *out)
     if (!node->is_popping)
         pass_barrier(node);
     tr_operations_run(node, out);
+    tr_claims_run(node);
 }
 
 static void handle(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
@@ -443,7 +449,9 @@ static tr_mono_ms cluster_wake_at(const struct tr_node *node)
     tr_mono_ms barrier = node->is_popping ? TR_NODE_NEVER : node->barrier_ms + BARRIER_MS;
     if (barrier <= node->now_ms)
         barrier = node->now_ms + BARRIER_LOOK_MS;
+    tr_mono_ms claims = tr_claims_wake_at(node);
     tr_mono_ms wake = peers < operations ? peers : operations;
+    wake = claims < wake ? claims : wake;
     return wake < barrier ? wake : barrier;
 }
 

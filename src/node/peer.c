@@ -208,7 +208,7 @@ static void put_small(struct tr_node *node, const struct tr_message *message,
         .attempt = message->order.attempt,
         .moves = message->order.moves,
     };
-    if (message->kind == MESSAGE_ACK)
+    if (message->kind == MESSAGE_ACK || message->kind == MESSAGE_CLAIM)
         tr_frame_put_key(writer, &record);
     else if (message->kind == MESSAGE_MARK)
         tr_frame_put_mark(writer, &record, message->mask);
@@ -221,9 +221,10 @@ static void put_many(struct tr_node *node, struct tr_peer *peer, struct tr_frame
                      struct tr_writer *writer)
 {
     enum tr_message_kind kind = node->messages[peer->first].kind;
-    frame->kind = kind == MESSAGE_ACK    ? TR_FRAME_ACKS
-                  : kind == MESSAGE_MARK ? TR_FRAME_MARKS
-                                         : TR_FRAME_OUTCOMES;
+    frame->kind = kind == MESSAGE_ACK     ? TR_FRAME_ACKS
+                  : kind == MESSAGE_MARK  ? TR_FRAME_MARKS
+                  : kind == MESSAGE_CLAIM ? TR_FRAME_CLAIMS
+                                          : TR_FRAME_OUTCOMES;
     tr_frame_put(writer, frame);
     while (peer->count > 0 && node->messages[peer->first].kind == kind &&
            writer->size < BATCH_SIZE) {
@@ -241,7 +242,7 @@ static void send_messages(struct tr_node *node, uint16_t index, struct tr_effect
         const struct tr_message *first = &node->messages[peer->first];
         bool is_said = true;
         if (first->kind == MESSAGE_ACK || first->kind == MESSAGE_MARK ||
-            first->kind == MESSAGE_OUTCOME) {
+            first->kind == MESSAGE_OUTCOME || first->kind == MESSAGE_CLAIM) {
             put_many(node, peer, &frame, &writer);
         } else {
             is_said = put_one(node, first, &frame, &writer);
@@ -314,6 +315,9 @@ static void hear_small(struct tr_node *node, uint16_t index, struct tr_reader *r
     } else if (frame->kind == TR_FRAME_ACKS) {
         while (tr_frame_get_key(reader, &record))
             tr_replica_acked(node, index, &record);
+    } else if (frame->kind == TR_FRAME_CLAIMS) {
+        while (tr_frame_get_key(reader, &record))
+            tr_claim_heard(node, index, &record);
     } else {
         while (tr_frame_get_mark(reader, &record, &mask))
             tr_replica_marked(node, &record, mask);
@@ -356,9 +360,9 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
     case TR_FRAME_OUTCOMES:
     case TR_FRAME_ACKS:
     case TR_FRAME_MARKS:
+    case TR_FRAME_CLAIMS:
         hear_small(node, index, &reader, &frame);
         break;
-    case TR_FRAME_CLAIMS:
     case TR_FRAME_DROP:
     case TR_FRAME_ASK:
     case TR_FRAME_BUCKETS:

@@ -109,6 +109,7 @@ static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct 
     node->flight_count++;
     node->destinations[destination].flights++;
     tr_book_set_state(&node->book, ref, TR_STATE_FLYING);
+    tr_claim_later(node, ref);
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_FIRE);
     effect->of.fire.flight = index;
     effect->of.fire.ref = ref;
@@ -210,7 +211,7 @@ static tr_steady_ms turn_at(const struct tr_node *node, const struct tr_record *
             is_first = false;
     }
     if (is_first || latest <= node->steady_ms)
-        return node->steady_ms;
+        return tr_is_claimed(node, record) ? node->steady_ms + LOOK_MS : node->steady_ms;
     tr_steady_ms next = record->due_ms + SUSPECT_MS;
     next = next > node->steady_ms ? next : node->steady_ms + LOOK_MS;
     return next < latest ? next : latest;
@@ -289,6 +290,7 @@ static void run_due(struct tr_node *node, struct tr_effects *out)
         bool is_queued = tr_fifo_push(&destination->queue, &node->arena, entry);
         TR_ASSERT(is_queued); /* its entry in the wheel took as much */
         tr_book_set_state(&node->book, entry.ref, TR_STATE_QUEUED);
+        tr_claim_later(node, entry.ref);
         node->stats.queued++;
     }
 }

@@ -25,13 +25,20 @@ void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
         frame->list[i] = tr_member_address(node, record->list[i]);
 }
 
+/* What is overdue counts from now: the nodes before this one in the list have only now heard of it
+ * too, or are about to make it. */
+static void set_due(const struct tr_node *node, struct tr_record *record, int64_t due_in_ms)
+{
+    record->due_ms = node->steady_ms + (due_in_ms > 0 ? (uint64_t)due_in_ms : 0);
+    record->lag_ms += due_in_ms < 0 ? 0 - (uint64_t)due_in_ms : 0;
+}
+
 /* Nodes by our indexes, times by our clock. False: no room for a node's name. */
 static bool localize(struct tr_node *node, struct tr_frame_record *frame)
 {
     struct tr_record *record = &frame->record;
-    int64_t due_ms = (int64_t)node->steady_ms + frame->due_in_ms;
-    record->due_ms = due_ms < 0 ? 0 : (tr_steady_ms)due_ms;
-    if (record->due_ms > TR_TIME_MAX)
+    set_due(node, record, frame->due_in_ms);
+    if (record->due_ms > TR_TIME_MAX || record->lag_ms > TR_TIME_MAX)
         return false;
     for (unsigned i = 0; i < record->list_count; i++) {
         record->list[i] = tr_member_intern(node, frame->list[i]);
@@ -424,13 +431,14 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
     }
     if (order < 0) {
         struct tr_record changed = held;
-        int64_t due_ms = (int64_t)node->steady_ms + due_in_ms;
         changed.sequence = outcome->sequence;
         changed.attempt = outcome->attempt;
         changed.moves = outcome->moves;
         changed.flags = outcome->flags;
         changed.lag_ms = outcome->lag_ms;
-        changed.due_ms = due_ms < 0 ? 0 : (tr_steady_ms)due_ms;
+        set_due(node, &changed, due_in_ms);
+        if (changed.due_ms > TR_TIME_MAX || changed.lag_ms > TR_TIME_MAX)
+            return;
         ref = tr_change(node, ref, &held, &changed);
         held = changed;
     }

@@ -326,7 +326,9 @@ static void fire(struct world *world, uint32_t index, const struct tr_effect *ef
         .write = write,
         .sequence = sequence,
     };
-    plan(world, index, pending, 1 + draw(world, 20));
+    /* That a receiver is slow is no fault: it is called once all the same. */
+    uint64_t delay = draw(world, 30) == 0 ? draw(world, 9000) : draw(world, 20);
+    plan(world, index, pending, 1 + (world->is_healed ? draw(world, 20) : delay));
 }
 
 static void note(struct world *world, const struct tr_effect *effect)
