@@ -39,6 +39,7 @@ struct link { /* one connection */
     char *in;
     size_t in_size;
     size_t in_cap;
+    uint64_t served; /* requests sent on it */
     bool is_used_again;
     bool has_answer_bytes;
     bool is_ready; /* connected, and its handshake done */
@@ -252,6 +253,7 @@ static void send_request(struct link *link)
                          now > call->due_us ? now - call->due_us : 0);
     }
     call->sent_us = now;
+    link->served++;
     tr_http_init_response(&link->http, RESPONSE_MAX);
     link->in_size = 0;
     link->has_answer_bytes = false;
@@ -262,11 +264,16 @@ static void send_request(struct link *link)
         fail_link(link, TR_CALLBACK_UNREACHED);
 }
 
+static bool has_next_address(const struct call *call)
+{
+    return call->wait.tries > 0 && call->wait.tries < call->wait.count;
+}
+
 /* Nobody listens at this address of its host: perhaps at the next. */
 static void try_next_address(struct link *link)
 {
     struct call *call = link->call;
-    if (call == NULL || call->wait.tries == 0 || call->wait.tries >= call->wait.count) {
+    if (call == NULL || !has_next_address(call)) {
         fail_link(link, TR_CALLBACK_UNREACHED);
         return;
     }
@@ -341,7 +348,10 @@ static void connect_to(struct call *call, const struct sockaddr_storage *address
     if (is_denied(&caller->daemon->config, address)) {
         caller->daemon->metrics.callbacks_denied++;
         tr_say(TR_INFO, "callback to %s refused: its address is in a denied network", call->host);
-        finish(call, TR_CALLBACK_UNREACHED, 0, 0);
+        if (has_next_address(call))
+            start(call);
+        else
+            finish(call, TR_CALLBACK_UNREACHED, 0, 0);
         return;
     }
     struct sockaddr_storage target = *address;
@@ -355,7 +365,10 @@ static void connect_to(struct call *call, const struct sockaddr_storage *address
         !tr_stream_connect(&link->stream, &caller->daemon->streams, (struct sockaddr *)&target,
                            &stream_calls)) {
         on_gone(&link->stream);
-        finish(call, TR_CALLBACK_UNREACHED, 0, 0);
+        if (has_next_address(call))
+            start(call);
+        else
+            finish(call, TR_CALLBACK_UNREACHED, 0, 0);
         return;
     }
     link->caller = caller;
@@ -478,10 +491,10 @@ static void take_tls(struct link *link, const char *bytes, size_t size)
         if (link->call != NULL)
             send_request(link);
     }
-    struct call *call = link->call;
+    uint64_t served = link->served;
     size_t got;
     while (!link->stream.is_closed && (got = tr_tls_read(link->tls, plain, sizeof plain)) > 0) {
-        if (link->call == call)
+        if (link->served == served)
             take(link, plain, got);
         else /* more than the answer: the link may serve another call by now, whose it is not */
             fail_link(link, TR_CALLBACK_UNREACHED);

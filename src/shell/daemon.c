@@ -342,8 +342,9 @@ static void reload(struct tr_daemon *daemon)
 
 static void on_drain_limit(uv_timer_t *timer)
 {
-    tr_say(TR_WARNING, "stopping although callbacks are under way: they are made again at the next "
-                       "start");
+    tr_say(TR_WARNING,
+           "stopping although callbacks or answers are under way: the callbacks are made "
+           "again at the next start");
     stop(timer->data);
 }
 

@@ -160,10 +160,11 @@ static bool share_files(struct tr_config *config)
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return true;
-    if (limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-            tr_say(TR_WARNING, "cannot raise the limit of open files: %s", strerror(errno));
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (before < limit.rlim_max && setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        tr_say(TR_WARNING, "cannot raise the limit of open files: %s", strerror(errno));
+        limit.rlim_cur = before;
     }
     if (limit.rlim_cur < FILES_LEAST) {
         tr_say(TR_ERROR,

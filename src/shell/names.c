@@ -23,7 +23,7 @@ struct name {
     unsigned turn;
     uint64_t until_ms;
     bool is_busy;
-    bool is_telling; /* those who waited are being told: it must not be forgotten */
+    unsigned telling; /* those who waited are being told: it must not be forgotten */
 };
 
 struct tr_names {
@@ -83,7 +83,7 @@ static void on_looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo 
     struct tr_name_wait *waiting = name->waiting;
     name->waiting = NULL;
     name->is_busy = false;
-    name->is_telling = true;
+    name->telling++;
     if (waiting != NULL)
         waiting->link = &waiting;
     while (waiting != NULL) {
@@ -91,7 +91,7 @@ static void on_looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo 
         tr_names_cancel(wait);
         tell(name, wait);
     }
-    name->is_telling = false;
+    name->telling--;
 }
 
 /* Forgets the oldest name that nobody waits for. */
@@ -99,7 +99,7 @@ static void forget_one(struct tr_names *names)
 {
     struct name **oldest = NULL;
     for (struct name **at = &names->first; *at != NULL; at = &(*at)->next) {
-        if (!(*at)->is_busy && !(*at)->is_telling)
+        if (!(*at)->is_busy && (*at)->telling == 0)
             oldest = at;
     }
     if (oldest == NULL)

@@ -104,6 +104,7 @@ static void touch(struct connection *connection)
 {
     struct connection *ring = &connection->server->oldest;
     connection->active_ms = uv_now(&connection->server->daemon->loop);
+    connection->sent_seen = connection->stream.sent;
     unlink_connection(connection);
     connection->previous = ring->previous;
     connection->next = ring;
@@ -417,7 +418,7 @@ static size_t parse_bytes(struct connection *connection, char *bytes, size_t siz
             return size;
         }
         size_t used = connection->http.used;
-        connection->is_last = !connection->http.keeps_alive;
+        connection->is_last = !connection->http.keeps_alive || connection->server->is_draining;
         handle(connection, bytes + start);
         if (connection->stream.is_closed)
             return size;
@@ -494,11 +495,12 @@ static void on_sent(struct tr_stream *stream)
         resume(connection);
         if (!stream->is_closed && is_done(connection))
             close_connection(connection);
-    } else if (!connection->is_lingering) {
+    } else if (!connection->is_lingering || connection->is_ended) {
         close_connection(connection);
     } else if (!connection->is_shut) {
         connection->is_shut = true;
         tr_stream_shut(stream); /* the client closes, or the sweep does */
+        tr_stream_read(stream, true);
     }
 }
 
@@ -609,9 +611,9 @@ static void on_sweep(uv_timer_t *timer)
         struct connection *connection = server->oldest.next;
         if (connection->active_ms + limit > now)
             break;
-        bool is_moving = connection->stream.sent != connection->sent_seen;
+        bool is_moving =
+            connection->stream.out_size > 0 && connection->stream.sent != connection->sent_seen;
         bool is_waiting = connection->asked != connection->answered && !connection->is_closing;
-        connection->sent_seen = connection->stream.sent;
         if (is_moving || is_waiting) { /* it reads, if slowly; or it is we who are late */
             touch(connection);
             continue;
@@ -687,25 +689,30 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon)
 
 unsigned tr_server_port(const struct tr_server *server)
 {
-    struct sockaddr_storage address = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in ipv4;
+        struct sockaddr_in6 ipv6;
+    } address = {.any = {0}};
     socklen_t size = sizeof address;
-    if (getsockname(server->listener_file, (struct sockaddr *)&address, &size) != 0)
+    if (getsockname(server->listener_file, &address.any, &size) != 0)
         return 0;
-    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                               : ((struct sockaddr_in *)&address)->sin_port);
+    return ntohs(address.any.sa_family == AF_INET6 ? address.ipv6.sin6_port
+                                                   : address.ipv4.sin_port);
 }
 
 void tr_server_drain(struct tr_server *server)
 {
-    server->is_draining = true;
-    on_connection(&server->listener, 0, UV_READABLE);
+    /* What has arrived by now is a request like any other. */
+    for (unsigned i = 0; i < BACKLOG / ACCEPTS_MAX + 1; i++)
+        on_connection(&server->listener, 0, UV_READABLE);
     uv_close((uv_handle_t *)&server->listener, NULL);
     close(server->listener_file);
-    /* What has arrived by now is a request like any other. */
     for (uint32_t i = 0; i < server->slot_count; i++) {
         if (server->slots[i].connection != NULL)
             tr_stream_look(&server->slots[i].connection->stream);
     }
+    server->is_draining = true;
     tr_streams_flush(&server->daemon->streams);
     struct connection *connection = server->oldest.next;
     while (connection != &server->oldest) {
@@ -722,8 +729,8 @@ void tr_server_drain(struct tr_server *server)
 bool tr_server_is_quiet(const struct tr_server *server)
 {
     const struct connection *connection = server->oldest.next;
-    while (connection != &server->oldest && connection->asked == connection->answered &&
-           connection->stream.out_size == 0)
+    while (connection != &server->oldest && connection->stream.out_size == 0 &&
+           (connection->asked == connection->answered || connection->is_closing))
         connection = connection->next;
     return connection == &server->oldest;
 }

@@ -15,6 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define DISCARDS_MAX 16 /* reads: who sends more than this after the end is not listening */
+
 static void on_ready(uv_poll_t *poll, int status, int events);
 
 static void watch(struct tr_stream *stream)
@@ -256,6 +258,17 @@ static void on_closed(uv_handle_t *handle)
     stream->calls->on_gone(stream);
 }
 
+/* To close with unread bytes is to reset the connection, and what the kernel has not sent yet is
+ * gone with it. */
+static void discard_unread(struct tr_stream *stream)
+{
+    char *buffer = stream->all->buffer;
+    for (unsigned i = 0; i < DISCARDS_MAX; i++) {
+        if (recv(stream->file, buffer, TR_STREAM_READ, MSG_DONTWAIT) <= 0)
+            return;
+    }
+}
+
 void tr_stream_close(struct tr_stream *stream)
 {
     if (stream->is_closed)
@@ -263,6 +276,7 @@ void tr_stream_close(struct tr_stream *stream)
     stream->is_closed = true;
     unmark_dirty(stream);
     uv_close((uv_handle_t *)&stream->poll, on_closed);
+    discard_unread(stream);
     close(stream->file);
 }
 

@@ -297,3 +297,45 @@ def test_too_few_files_are_said_at_the_start(nodes):
     node.command = lambda command=node.command(): ["prlimit", "--nofile=60:60", *command]
     node.start(wait=False)
     assert node.process.wait(10) == 1 and "raise the limit" in node.log()
+
+
+def test_pipelined_requests_at_a_stop_are_stored_and_answered_or_neither(node, receiver):
+    streams = [connect(node) for _ in range(5)]
+    node.process.send_signal(signal.SIGSTOP)
+    for stream in streams:
+        stream.sendall(post(receiver.uri) * 10)
+    node.process.send_signal(signal.SIGTERM)
+    node.process.send_signal(signal.SIGCONT)
+    answered = sum(read_all(stream).count(b" 200 OK") for stream in streams)
+    assert node.process.wait(15) == 0
+    node.start()
+    assert node.metrics()['tryst_timers{state="pending"}'] == answered > 0
+
+
+def test_clients_that_left_are_not_kept(nodes, receiver):
+    node = nodes(config="[limits]\nidle-timeout-s = 30\n").start()
+    last = post(receiver.uri).replace(b"Host: h", b"Host: h\r\nConnection: close")
+    node.raw(last + b"\r\njunk")
+    node.raw(post(receiver.uri) + b"\x01g\r\n\r\n")
+    for tail in (b"\x01g\r\n\r\n", last + b"xx"):
+        with connect(node) as stream:
+            stream.sendall(post(receiver.uri) * 128 + tail)
+            read_all(stream)
+    wait_for(lambda: node.metrics()["tryst_connections"] == 1, 10, "the connections are closed")
+
+
+def test_a_request_after_the_stop_does_not_cut_off_the_answers_before_it(node, receiver):
+    filler = connect(node)
+    for _ in range(40):
+        filler.sendall(post(receiver.uri, opaque="y" * 60_000))
+        assert b" 200 " in filler.recv(4096)
+    request = b"GET /timers HTTP/1.1\r\nHost: h\r\n\r\n"
+    page = len(node.raw(request))
+    stream = connect(node, 4096)
+    stream.sendall(request * 3)
+    stream.recv(1)
+    node.process.send_signal(signal.SIGTERM)
+    time.sleep(0.1)
+    stream.sendall(request)
+    assert len(read_all(stream, 0.001)) + 1 >= 3 * (page - 100)
+    assert node.process.wait(15) == 0
