@@ -88,5 +88,5 @@ bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record)
     return claimed->until_ms > node->now_ms && claimed->id == record->id &&
            claimed->part == record->part && peer->is_up &&
            peer->incarnation == claimed->incarnation &&
-           tr_order_compare(&claimed->order, &order) == 0;
+           tr_order_compare(&claimed->order, &order) >= 0; /* higher: its outcome is on its way */
 }
