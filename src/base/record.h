@@ -44,7 +44,7 @@ struct tr_record {
     tr_timer_id id;
     uint64_t part;
     uint64_t version;      /* a stamp: 48 bits of milliseconds, 16 of a counter */
-    uint16_t version_node; /* who gave it: index into the node table */
+    uint16_t version_node; /* a hash of who gave it: equal stamps of two nodes differ */
     uint64_t sequence;     /* of the pop to come, from 1; of a part above 0: how often redriven */
     uint32_t attempt;      /* how often it failed */
     uint32_t moves;

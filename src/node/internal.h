@@ -76,7 +76,6 @@ struct tr_waiting {
 /* A node that this store has heard of. */
 struct tr_member {
     uint64_t hash;
-    uint64_t replica_bits;
     enum tr_role role;
     uint8_t address_size;
     char address[TR_LOG_ADDRESS_MAX + 1];
@@ -140,7 +139,6 @@ struct tr_peer {
     uint64_t view;
     uint64_t incarnation;
     uint64_t popping_from_ms;
-    uint8_t store_id[TR_LOG_STORE_ID_SIZE];
     uint8_t flags;  /* of enum tr_beat_flag */
     uint32_t first; /* message */
     uint32_t last;
@@ -152,10 +150,8 @@ struct tr_peer {
 /* A client's write under way in the cluster. */
 struct tr_operation {
     uint64_t number; /* 0: free */
-    uint32_t next;   /* of the free ones */
     uint64_t token;
     enum tr_write_mode mode;
-    bool has_key;
     tr_ref record; /* as a log entry */
     size_t record_size;
     tr_mono_ms started_ms;
@@ -279,8 +275,6 @@ struct tr_node {
     uint8_t *frames; /* those of one step */
     size_t frames_size;
     struct tr_operation *operations;
-    uint32_t operation_free;
-    uint32_t operation_fresh;
     uint32_t operation_count;
     uint64_t operation_number;
     struct tr_claim *claims; /* of others */
@@ -317,6 +311,10 @@ void tr_count(struct tr_node *node, const struct tr_record *record, int by);
 
 /* Ends a record at `order`: it is gone, or a tombstone that remembers its key. */
 void tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order);
+
+/* Keeps and logs a record, in the place of `ref` or, if that is none, as a new one. Returns where
+ * it is, or TR_ARENA_NONE: no memory, and nothing has changed. */
+tr_ref tr_put(struct tr_node *node, const struct tr_record *record, tr_ref ref);
 
 /* Gives a record another order and other times, and arms it. Returns where it is then. */
 tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *before,

@@ -243,6 +243,28 @@ void tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
     tr_tell(node, ref, false);
 }
 
+tr_ref tr_put(struct tr_node *node, const struct tr_record *record, tr_ref ref)
+{
+    struct tr_record old;
+    bool is_there = ref != TR_ARENA_NONE;
+    if (is_there)
+        tr_book_unpack(&node->book, ref, &old);
+    enum tr_record_state state = is_there ? tr_book_state(&node->book, ref) : TR_STATE_UNSAFE;
+    tr_ref placed =
+        is_there ? tr_book_replace(&node->book, ref, record) : tr_book_insert(&node->book, record);
+    if (placed == TR_ARENA_NONE)
+        return TR_ARENA_NONE;
+    if (is_there) {
+        node->stale += state == TR_STATE_ARMED;
+        node->stats.queued -= state == TR_STATE_QUEUED;
+        tr_log_dropped(node, &old);
+        tr_count(node, &old, -1);
+    }
+    tr_log_record(node, placed, record);
+    tr_count(node, record, 1);
+    return placed;
+}
+
 tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *before,
                  const struct tr_record *record)
 {

@@ -177,17 +177,16 @@ static void send(struct tr_node *node, struct tr_operation *operation, struct tr
     }
 }
 
-/* Sends a changed record to its list. False: it cannot go on, and has been answered. */
-static bool send_again(struct tr_node *node, struct tr_operation *operation,
+/* Sends a changed record to its list, or answers that it cannot go on. */
+static void send_again(struct tr_node *node, struct tr_operation *operation,
                        struct tr_record *record, struct tr_effects *out)
 {
     if (++operation->tries > TRIES || !repack(node, operation, record)) {
         answer(node, operation, 503, "the outcome is unknown: retry as PUT", out);
         end(node, operation);
-        return false;
+        return;
     }
     send(node, operation, out);
-    return true;
 }
 
 /* Tells those who have it who else has. */

@@ -277,7 +277,6 @@ static void greet(struct tr_node *node, uint16_t index, const struct tr_frame *f
     peer->view = frame->of.hello.view;
     peer->incarnation = frame->of.hello.incarnations[count - 1].number;
     peer->tick_ms = frame->of.hello.tick_ms;
-    memcpy(peer->store_id, frame->of.hello.store_id, sizeof peer->store_id);
 }
 
 static void hear_beat(struct tr_node *node, uint16_t index, const struct tr_frame *frame)

@@ -33,12 +33,14 @@ static void set_due(const struct tr_node *node, struct tr_record *record, int64_
     record->lag_ms += due_in_ms < 0 ? 0 - (uint64_t)due_in_ms : 0;
 }
 
-/* Nodes by our indexes, times by our clock. False: no room for a node's name. */
+/* Nodes by our indexes, times by our clock. False: nothing to be stored, or no room for a name. */
 static bool localize(struct tr_node *node, struct tr_frame_record *frame)
 {
     struct tr_record *record = &frame->record;
+    bool is_live = (record->flags & TR_RECORD_TOMBSTONE) == 0;
     set_due(node, record, frame->due_in_ms);
-    if (record->due_ms > TR_TIME_MAX || record->lag_ms > TR_TIME_MAX)
+    if (record->due_ms > TR_TIME_MAX || record->lag_ms > TR_TIME_MAX ||
+        (is_live && record->uri.size == 0))
         return false;
     for (unsigned i = 0; i < record->list_count; i++) {
         record->list[i] = tr_member_intern(node, frame->list[i]);
@@ -48,7 +50,7 @@ static bool localize(struct tr_node *node, struct tr_frame_record *frame)
     return true;
 }
 
-/* Above 0: `a` is to stay. At equal order a tombstone does, then the longer list. */
+/* Above 0: `a` is to stay. At equal order a tombstone does. */
 static int compare(const struct tr_record *a, const struct tr_record *b)
 {
     struct tr_order x = tr_record_order(a);
@@ -102,26 +104,16 @@ enum tr_frame_result tr_replica_store(struct tr_node *node, struct tr_record *re
 {
     struct tr_record held;
     *ref = tr_book_find(&node->book, record->id, record->part);
-    bool is_there = *ref != TR_ARENA_NONE;
-    if (is_there) {
+    if (*ref != TR_ARENA_NONE) {
         tr_book_unpack(&node->book, *ref, &held);
         int order = compare(&held, record);
         if (order >= 0)
             return order == 0 ? TR_RESULT_HELD : TR_RESULT_STALE;
-        tr_forget_entry(node, *ref);
     }
-    tr_ref placed =
-        is_there ? tr_book_replace(&node->book, *ref, record) : tr_book_insert(&node->book, record);
-    if (placed == TR_ARENA_NONE)
+    *ref = tr_put(node, record, *ref);
+    if (*ref == TR_ARENA_NONE)
         return TR_RESULT_FULL;
-    if (is_there) {
-        tr_log_dropped(node, &held);
-        tr_count(node, &held, -1);
-    }
-    tr_log_record(node, placed, record);
-    tr_count(node, record, 1);
     end_parts(node, record);
-    *ref = tr_book_find(&node->book, record->id, record->part);
     return TR_RESULT_STORED;
 }
 

@@ -88,25 +88,11 @@ static void fill(const struct tr_node *node, const struct tr_timer_body *body,
 static bool store(const struct request *request, struct tr_record *record, tr_ref ref)
 {
     struct tr_node *node = request->node;
-    struct tr_record old;
-    bool is_there = ref != TR_ARENA_NONE;
-    if (is_there)
-        tr_book_unpack(&node->book, ref, &old);
-    enum tr_record_state state = is_there ? tr_book_state(&node->book, ref) : TR_STATE_UNSAFE;
-    tr_ref placed =
-        is_there ? tr_book_replace(&node->book, ref, record) : tr_book_insert(&node->book, record);
+    tr_ref placed = tr_put(node, record, ref);
     if (placed == TR_ARENA_NONE) {
         refuse_memory(request);
         return false;
     }
-    if (is_there) {
-        node->stale += state == TR_STATE_ARMED;
-        node->stats.queued -= state == TR_STATE_QUEUED;
-        tr_log_dropped(node, &old);
-        tr_count(node, &old, -1);
-    }
-    tr_log_record(node, placed, record);
-    tr_count(node, record, 1);
     tr_wait(node, (struct tr_waiting){
                       .token = request->event->of.request.token,
                       .id = record->id,

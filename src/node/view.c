@@ -36,7 +36,6 @@ void tr_member_set(struct tr_node *node, uint16_t index, struct tr_span address)
     member->address[address.size] = '\0';
     member->address_size = (uint8_t)address.size;
     member->hash = tr_hash_xxh3(address.text, address.size);
-    member->replica_bits = tr_replica_bits(address);
     node->member_count = index >= node->member_count ? index + 1u : node->member_count;
 }
 

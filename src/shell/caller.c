@@ -524,16 +524,10 @@ static void on_end(struct tr_stream *stream, bool is_broken)
     }
 }
 
-static void on_sent(struct tr_stream *stream)
-{
-    (void)stream;
-}
-
 static const struct tr_stream_calls stream_calls = {
     .on_open = on_open,
     .on_bytes = on_bytes,
     .on_end = on_end,
-    .on_sent = on_sent,
     .on_gone = on_gone,
     .wants_rest = true,
 };

@@ -174,7 +174,7 @@ static void carry_out(struct tr_daemon *daemon, const struct tr_effect *effect)
         return;
     case TR_EFFECT_FRAME_SEND:
     case TR_EFFECT_LINK_RESET:
-        return; /* likewise */
+        return; /* there are no links yet */
     }
 }
 

@@ -129,7 +129,8 @@ static void send_out(struct tr_stream *stream)
         stream->is_blocked = false;
         watch(stream);
     }
-    stream->calls->on_sent(stream);
+    if (stream->calls->on_sent != NULL)
+        stream->calls->on_sent(stream);
 }
 
 void tr_stream_flush(struct tr_stream *stream)

@@ -26,7 +26,7 @@ struct tr_stream_calls {
     void (*on_bytes)(struct tr_stream *stream, char *bytes, size_t size);
     /* The peer has closed its side, or the connection broke: nothing more will be read. */
     void (*on_end)(struct tr_stream *stream, bool is_broken);
-    /* All that was put is the kernel's now. */
+    /* All that was put is the kernel's now. NULL: nobody wants to know. */
     void (*on_sent)(struct tr_stream *stream);
     /* After tr_stream_close(): its memory may go. */
     void (*on_gone)(struct tr_stream *stream);

@@ -28,7 +28,6 @@ enum happening {
     HAPPENS_CALLBACK,
     HAPPENS_SYNC,
     HAPPENS_ALLOCATED,
-    HAPPENS_REFUSED,
     HAPPENS_FRAME,
     HAPPENS_SENT,
     HAPPENS_LINK_UP,
@@ -626,9 +625,6 @@ static void happen(struct world *world, const struct pending *pending)
     case HAPPENS_ALLOCATED:
         event.kind = TR_EVENT_SEGMENT_ALLOCATED;
         event.of.segment.number = pending->number;
-        break;
-    case HAPPENS_REFUSED:
-        event.kind = TR_EVENT_SEGMENT_REFUSED;
         break;
     case HAPPENS_FRAME:
         event.kind = TR_EVENT_FRAME_RECEIVED;
