@@ -42,7 +42,7 @@ fuzz:  ## ten minutes of fuzzing for each parser: SECONDS=60 for less
 	@scripts/deps fuzz
 	@scripts/fuzz $(or $(SECONDS),600)
 
-soak:  ## the long proofs: 50,000 seeds of the simulator, 20,000 clusters, kill -9 fifty times, a thousand random clusters
+soak:  ## the long proofs: the simulator for an hour (20,000 clusters, broken rules, 50 nodes), kill -9 fifty times
 	@scripts/deps test
 	@scripts/test soak
 

@@ -19,6 +19,7 @@ typedef uint64_t tr_wall_ms;   /* since 1970, milliseconds; steps when someone s
 typedef uint64_t tr_steady_ms; /* wall time at the start, plus boot clock since: never steps */
 
 #define TR_LIST_MAX    8                         /* nodes of a record's list */
+#define TR_FROM_MAX    16                        /* other nodes that may hold a copy */
 #define TR_TAGS_MAX    15                        /* tags of a timer */
 #define TR_TAG_SIZE    64                        /* bytes of a tag's name */
 #define TR_PARTS_MAX   16                        /* failed pops kept for one timer */
@@ -32,6 +33,8 @@ enum tr_record_flag {
     TR_RECORD_KEYED = 1,     /* its id came from an Idempotency-Key */
     TR_RECORD_DEAD = 2,      /* its attempts are spent; due is when it is forgotten */
     TR_RECORD_TOMBSTONE = 4, /* nothing but the key and the order; due is when it is forgotten */
+    TR_RECORD_MOVING = 8,    /* on its way from `from` to its list; those of `from` pop first */
+    TR_RECORD_FLAGS = 15,
 };
 
 struct tr_tag {
@@ -56,8 +59,11 @@ struct tr_record {
     uint8_t flags;      /* of enum tr_record_flag */
     uint8_t had;        /* which nodes of the list held this version */
     uint8_t list_count;
+    uint8_t from_count;
+
     uint8_t tag_count;
     uint16_t list[TR_LIST_MAX]; /* indexes into the node table: replicas, then stand-ins */
+    uint16_t from[TR_FROM_MAX]; /* not of the list: may hold a copy, and must be told */
     uint32_t segment;           /* of the log, where its full entry is; 24 bits */
     struct tr_span uri;
     struct tr_span opaque;

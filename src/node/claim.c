@@ -28,9 +28,13 @@ void tr_claim_later(struct tr_node *node, tr_ref ref)
 
 static void claim(struct tr_node *node, const struct tr_record *record)
 {
-    for (unsigned i = 0; i < record->list_count; i++) {
-        if (record->list[i] != 0)
-            tr_send(node, record->list[i],
+    uint16_t names[TR_NAMES_MAX];
+    unsigned count = tr_breaks(node, TWIN_NO_CLAIMS) ? 0 : tr_names(record, names);
+    for (unsigned i = 0; i < count; i++) {
+        bool is_told = tr_is_listed(record, names[i]) || !tr_breaks(node, TWIN_ONE_LIST);
+        tr_cover(node, RULE_CLAIMED);
+        if (names[i] != 0 && is_told)
+            tr_send(node, names[i],
                     (struct tr_message){
                         .kind = MESSAGE_CLAIM,
                         .id = record->id,
@@ -40,12 +44,22 @@ static void claim(struct tr_node *node, const struct tr_record *record)
     }
 }
 
+void tr_claim_now(struct tr_node *node)
+{
+    node->claim_ms = node->now_ms;
+    node->is_claiming_all = true;
+}
+
 /* Claims what is still under way; what is settled falls out. */
 void tr_claims_run(struct tr_node *node)
 {
+    if (node->claiming.count == 0)
+        node->is_claiming_all = false;
     if (node->claiming.count == 0 || node->now_ms < node->claim_ms)
         return;
     node->claim_ms = node->now_ms + CLAIM_LOOK_MS;
+    bool is_all = node->is_claiming_all;
+    node->is_claiming_all = false;
     for (uint32_t count = node->claiming.count; count > 0; count--) {
         struct tr_record record;
         struct tr_fifo_entry entry = tr_fifo_pop(&node->claiming, &node->arena);
@@ -54,12 +68,25 @@ void tr_claims_run(struct tr_node *node)
         enum tr_record_state state = tr_book_state(&node->book, entry.ref);
         if (state != TR_STATE_QUEUED && state != TR_STATE_FLYING)
             continue;
-        if (entry.due_ms <= node->steady_ms) {
+        if (is_all || entry.due_ms <= node->steady_ms) {
             tr_book_unpack(&node->book, entry.ref, &record);
             claim(node, &record);
             entry.due_ms = node->steady_ms + CLAIM_MS;
         }
         tr_fifo_push(&node->claiming, &node->arena, entry);
+    }
+}
+
+void tr_claim_flights(struct tr_node *node)
+{
+    for (uint32_t i = 0; i < node->flight_fresh; i++) {
+        struct tr_record record;
+        const struct tr_flight *flight = &node->flights[i];
+        if (!flight->is_used || !tr_arena_holds(&node->arena, flight->ref) ||
+            tr_book_state(&node->book, flight->ref) != TR_STATE_FLYING)
+            continue;
+        tr_book_unpack(&node->book, flight->ref, &record);
+        claim(node, &record);
     }
 }
 
@@ -85,7 +112,11 @@ bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record)
     const struct tr_claim *claimed = slot_of(node, record->id, record->part);
     const struct tr_peer *peer = &node->peers[claimed->peer];
     struct tr_order order = tr_record_order(record);
-    return claimed->until_ms > node->now_ms && claimed->id == record->id &&
+    order.moves = 0; /* wherever it belongs by now, it is the same pop */
+
+    /* A node that stops sees its claims through. */
+    bool is_stopping = (peer->flags & TR_BEAT_POPPING) == 0 && (peer->flags & TR_BEAT_READY) != 0;
+    return (claimed->until_ms > node->now_ms || is_stopping) && claimed->id == record->id &&
            claimed->part == record->part && peer->is_up &&
            peer->incarnation == claimed->incarnation &&
            tr_order_compare(&claimed->order, &order) >= 0; /* higher: its outcome is on its way */

@@ -79,6 +79,7 @@ void tr_log_dropped(struct tr_node *node, const struct tr_record *record)
 
 void tr_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
+    tr_compare_touched(node, record->id);
     if (!node->config.has_log)
         return;
     tr_log_put_record(&node->log.batch, record);
@@ -91,6 +92,7 @@ void tr_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *rec
 
 static void put_short(struct tr_node *node, enum tr_log_type type, const struct tr_record *record)
 {
+    tr_compare_touched(node, record->id);
     if (!node->config.has_log)
         return;
     tr_log_put_short(&node->log.batch, type, record);

@@ -5,6 +5,8 @@
 
 #include "base/random.h"
 #include "node/node.h"
+#include "node/twin.h"
+
 #include "timer/book.h"
 #include "timer/wheel.h"
 #include "wire/frame.h"
@@ -17,11 +19,16 @@
 #define NONE             UINT32_MAX
 #define RETRY_LOG_MS     1000 /* after the disk refused a segment */
 #define CLAIMS_MAX       8192
+#define DROPPED_MAX      8192
+#define READS_MAX        64
+#define SAMPLES_MAX      64
+#define TR_SKEW_MS       5000 /* another node's clock is followed this far, and no further */
 #define FRAMES_SIZE      ((size_t)4 << 20) /* of the frames of one step */
 #define POSITION_MS      2000  /* each place of a list pops this much later than the one before */
 #define SUSPECT_MS       400   /* a node that was silent for as long is down */
 #define TOMBSTONE_MS     15000 /* a tombstone is kept at least as long: three lives of a frame */
 #define FRAME_LIFE_MS    5000  /* a frame that took longer is not believed */
+#define AGAIN_OWED_MS    1000  /* a node that was told has this long to say so */
 
 /* One callback under way. */
 struct tr_flight {
@@ -55,6 +62,7 @@ enum tr_then {
     THEN_REPLY,     /* answer another node's WRITE: token = its operation */
     THEN_ACK,       /* tell another node that this order is here */
     THEN_TELL,      /* tell the list */
+    THEN_DROPPED,   /* tell another node that it is gone here */
 };
 
 /* An operation that is answered, or a record that is armed, when the log has its entry. */
@@ -76,6 +84,7 @@ struct tr_waiting {
 /* A node that this store has heard of. */
 struct tr_member {
     uint64_t hash;
+    uint64_t replica_bits;
     enum tr_role role;
     uint8_t address_size;
     char address[TR_LOG_ADDRESS_MAX + 1];
@@ -93,12 +102,15 @@ struct tr_view {
 
 enum tr_message_kind {
     MESSAGE_WRITE,   /* the record of an operation */
-    MESSAGE_ANSWER,  /* to a WRITE */
+    MESSAGE_ANSWER,  /* to a WRITE or an ASK */
     MESSAGE_COPY,    /* a record, as it is when it is sent */
     MESSAGE_OUTCOME, /* its order and times alone, likewise */
     MESSAGE_ACK,
     MESSAGE_MARK,
     MESSAGE_CLAIM,
+    MESSAGE_DROP,
+    MESSAGE_DROPPED,
+    MESSAGE_ASK,
 };
 
 /* A pop that another node is making. */
@@ -111,16 +123,32 @@ struct tr_claim {
     tr_mono_ms until_ms;
 };
 
+/* A record that was let go here a while ago: what is still on its way must not bring it back. */
+struct tr_dropped {
+    tr_timer_id id;
+    uint64_t part;
+    struct tr_order order;
+    tr_mono_ms until_ms;
+};
+
 /* Something for another node. What it says of a record is looked up when it is sent. */
 struct tr_message {
     uint32_t next; /* for the same node, or of the free ones */
     enum tr_message_kind kind;
     enum tr_frame_result result; /* of ANSWER */
-    uint8_t mask;                /* of MARK */
+    uint8_t mask;                /* of MARK; of DROP: 1, that order alone */
     uint64_t operation;
     tr_timer_id id;
     uint64_t part;
-    struct tr_order order;
+    struct tr_order order; /* of ASK: the mode as attempt, the sequence */
+};
+
+/* How far two nodes have got with telling what they share. */
+enum tr_compare {
+    COMPARE_NOT, /* nothing is known: all that it may lack is sent */
+    COMPARE_SUMMING,
+    COMPARE_SUMMED,
+    COMPARE_DONE,
 };
 
 /* Another node, as the link to it shows it. By member. */
@@ -131,8 +159,9 @@ struct tr_peer {
     bool is_sending;  /* a frame is on its way to the link */
     bool is_up;       /* greeted, and heard of lately */
     bool is_behind;   /* it may lack records: the book is walked for them */
-    bool has_told;    /* since the link is up it has said what it owes */
-    uint64_t cursor;  /* of that walk: records up to this hash were looked at */
+
+    bool has_told;   /* since the link is up it has said what it owes */
+    uint64_t cursor; /* of that walk: records up to this hash were looked at */
     tr_mono_ms heard_ms;
     tr_mono_ms beat_ms; /* when the next heartbeat is due */
     uint64_t tick_ms;   /* its own time, as it said last */
@@ -145,25 +174,70 @@ struct tr_peer {
     uint32_t count;
     struct tr_fifo owed; /* records that it must have acknowledged by a time */
     tr_mono_ms owed_ms;  /* when these are looked at next */
+
+    uint8_t store_id[TR_LOG_STORE_ID_SIZE]; /* as it greeted last */
+    bool has_store;
+    uint64_t position; /* of its log, as it said last, in that incarnation */
+    uint64_t echo_ms;  /* our own tick that it heard last */
+    int64_t clock_ms;  /* its clock less ours */
+    uint8_t fill;      /* of its memory or disk, per cent */
+    enum tr_compare compare;
+    bool has_sent_sums;
+    tr_mono_ms compare_ms; /* since when */
+    tr_ref own_sums;       /* TR_BUCKETS of them */
+    tr_ref their_sums;     /* if they came too early */
+    uint64_t sum_cursor;
+    uint64_t equal[TR_BUCKETS / 64]; /* bits: these buckets are */
+    uint64_t dirty[TR_BUCKETS / 64]; /* these have changed since they were summed */
 };
 
-/* A client's write under way in the cluster. */
+enum tr_stage {
+    STAGE_ASKING,  /* other nodes what they hold */
+    STAGE_WRITING, /* to the list */
+    STAGE_TELLING, /* those who may hold what was replaced */
+};
+
+/* A client's request under way in the cluster. */
 struct tr_operation {
     uint64_t number; /* 0: free */
     uint64_t token;
+    enum tr_stage stage;
+    enum tr_api_kind kind;
     enum tr_write_mode mode;
-    tr_ref record; /* as a log entry */
+    tr_ref record; /* as a log entry: to be written, or the highest that was heard of */
     size_t record_size;
     tr_mono_ms started_ms;
     uint8_t factor; /* copies wanted */
     uint8_t list_count;
     uint16_t list[TR_LIST_MAX];
     uint8_t done;   /* places of the list that have it */
+    uint8_t above;  /* that have a higher version, which is as good */
     uint8_t failed; /* that will not */
     uint8_t tries;
-    bool is_late; /* stand-ins for the silent were asked */
+    bool is_late;  /* stand-ins for the silent were asked */
+    bool is_drawn; /* its id, which may be drawn again */
+    bool is_found; /* somebody holds it */
     tr_timer_id id;
     uint64_t version;
+    uint64_t sequence; /* of a redrive */
+    uint64_t filter;   /* of the id that the client gave */
+    uint64_t
+        open[TR_LOG_NODES_MAX / 64]; /* bits: members that were asked or told, and are silent */
+};
+
+/* Bringing records to where the view places them. */
+struct tr_settling {
+    bool is_unsettled; /* something may be held that is not where it belongs */
+    bool is_walking;
+    uint64_t view;         /* that tombstones were brought to */
+    tr_mono_ms changed_ms; /* when the view did */
+    bool is_found;         /* so far in this walk */
+    uint32_t offers;       /* likewise */
+    uint32_t walks;
+    uint64_t cursor;      /* records up to this hash were looked at */
+    tr_mono_ms again_ms;  /* when the next walk begins */
+    struct tr_fifo moves; /* under way here */
+    tr_mono_ms look_ms;   /* when these are looked at */
 };
 
 struct tr_log_state {
@@ -232,7 +306,6 @@ struct tr_node {
     struct tr_node_config config;
     char address[TR_LOG_ADDRESS_MAX];
     uint8_t store_id[TR_LOG_STORE_ID_SIZE];
-    uint64_t replica_bits;
     struct tr_random random;
     enum tr_phase phase;
     bool is_stop_logged;
@@ -266,7 +339,8 @@ struct tr_node {
 
     struct tr_member *members; /* entry 0 is this store */
     uint32_t member_count;
-    uint16_t stamp_node; /* a hash of who stamps, to tell equal stamps apart */
+    uint32_t members_logged; /* no record is logged that names others */
+    uint16_t stamp_node;     /* a hash of who stamps, to tell equal stamps apart */
     struct tr_view view;
     struct tr_peer *peers; /* by member */
     struct tr_message *messages;
@@ -278,10 +352,27 @@ struct tr_node {
     uint32_t operation_count;
     uint64_t operation_number;
     struct tr_claim *claims; /* of others */
+    struct tr_dropped *dropped;
     struct tr_fifo claiming; /* pops under way here, and when each is claimed next */
     tr_mono_ms claim_ms;     /* when these are looked at */
+    bool is_claiming_all;    /* then, whether their time has come or not */
     bool is_popping;
-    tr_mono_ms barrier_ms;    /* since when it waits to hear what it missed */
+    bool is_serving;         /* it has passed the barrier once */
+    tr_mono_ms barrier_ms;   /* since when it waits to hear what it missed */
+    tr_mono_ms announced_ms; /* when it said from when on it pops; 0: not yet */
+    tr_mono_ms drain_ms;
+    tr_mono_ms wake_ms;           /* as it asked in the last step */
+    int64_t samples[SAMPLES_MAX]; /* how much later others say that a shared record is due */
+    uint32_t sample_count;
+    bool is_clock_checked;
+    struct tr_settling settling;
+    uint32_t comparing;     /* peers */
+    tr_ref read[READS_MAX]; /* records of other nodes that answers of this step refer to */
+    size_t read_size[READS_MAX];
+    uint32_t read_count;
+#ifdef TR_TWINS
+    uint64_t covered[RULE_COUNT];
+#endif
     uint64_t popping_from_ms; /* pops with a nominal time below are left to others */
 
     struct tr_log_state log;
@@ -294,6 +385,26 @@ struct tr_node {
     struct tr_node_stats stats;
     bool is_memory_noted;
 };
+
+/* In the simulator's build: whether a rule is broken on purpose, and that a branch was taken. */
+static inline bool tr_breaks(const struct tr_node *node, enum tr_twin twin)
+{
+#ifdef TR_TWINS
+    return node->config.twin == (uint32_t)twin;
+#else
+    (void)node, (void)twin;
+    return false;
+#endif
+}
+
+static inline void tr_cover(const struct tr_node *node, enum tr_rule rule)
+{
+#ifdef TR_TWINS
+    ((struct tr_node *)node)->covered[rule]++;
+#else
+    (void)node, (void)rule;
+#endif
+}
 
 /* node.c */
 struct tr_effect *tr_effects_push(struct tr_effects *out, enum tr_effect_kind kind);
@@ -328,7 +439,13 @@ void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_ef
 
 /* pop.c */
 bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *entry);
+void tr_correct_clock(struct tr_node *node,
+                      int64_t age_ms);          /* by what others say of shared records */
 void tr_drop(struct tr_node *node, tr_ref ref); /* lets a record go, here alone */
+void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_record *record);
+void tr_note_dropped(struct tr_node *node, const struct tr_record *record);
+bool tr_is_popping(const struct tr_node *node, uint16_t member);
+bool tr_was_dropped(const struct tr_node *node, const struct tr_record *record); /* lately */
 void tr_pops_init(struct tr_node *node);
 void tr_pops_run(struct tr_node *node, struct tr_effects *out);
 void tr_callback_ended(struct tr_node *node, const struct tr_event *event);
@@ -365,6 +482,7 @@ struct tr_span tr_member_address(const struct tr_node *node, uint16_t index);
 uint16_t tr_member_find(const struct tr_node *node, struct tr_span address);
 void tr_member_set(struct tr_node *node, uint16_t index, struct tr_span address);
 uint16_t tr_member_intern(struct tr_node *node, struct tr_span address); /* or TR_MEMBER_NONE */
+void tr_members_log(struct tr_node *node); /* those that are not yet, if there is room */
 /* The first `want` nodes that the view places `id` on. Returns how many there are. */
 unsigned tr_place(const struct tr_node *node, tr_timer_id id, unsigned want, uint16_t *list);
 
@@ -390,44 +508,110 @@ void tr_frame_sent(struct tr_node *node, uint16_t peer);
 void tr_frame_received(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
 void tr_peers_run(struct tr_node *node, struct tr_effects *out);
 tr_mono_ms tr_peers_wake_at(const struct tr_node *node);
+void tr_beat_now(struct tr_node *node); /* what it says of itself has changed */
+bool tr_all_are_told(struct tr_node *node);
 /* For a node that is up; else, and when there are too many, it is behind. */
 void tr_send(struct tr_node *node, uint16_t peer, struct tr_message message);
 
+/* list.c */
+#define TR_NAMES_MAX (TR_LIST_MAX + TR_FROM_MAX)
+bool tr_is_listed(const struct tr_record *record, uint16_t member);
+bool tr_is_named(const struct tr_record *record, uint16_t member); /* by its list, or by `from` */
+void tr_remember(struct tr_record *record, uint16_t member);       /* in `from` */
+unsigned tr_names(const struct tr_record *record, uint16_t *names);
+/* Who makes an attempt to pop it, and, as for the first attempt, who moves it: one after the
+ * other. */
+unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, uint32_t attempt,
+                  uint16_t *turns);
+uint32_t tr_list_check(const struct tr_node *node, const struct tr_record *record);
+unsigned tr_copies(const struct tr_node *node, uint32_t factor);
+/* Replicas in their order, then a stand-in for each of them that is not up or failed; for a new
+ * record also for those that are only starting. */
+unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
+                 const uint16_t *failed, unsigned failed_count, bool is_new, uint16_t *list);
+bool tr_is_placed_well(const struct tr_node *node, const struct tr_record *record);
+/* As many of its list have it as there should be copies. */
+bool tr_has_enough(const struct tr_node *node, tr_ref ref, const struct tr_record *record);
+
 /* replica.c */
-/* Once durable, to the list: of a new record all of it. */
+/* Once durable, to all who are named: of a new record all of it. */
 void tr_tell(struct tr_node *node, tr_ref ref, bool is_new);
 void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out);
 /* Whether a client's write may be stored over what is held: STORED, or why not. */
 enum tr_frame_result tr_judge(const struct tr_node *node, enum tr_write_mode mode,
                               const struct tr_record *record);
+/* Something of the same version is held. */
+bool tr_is_same_write(const struct tr_node *node, const struct tr_record *record);
 void tr_replica_write(struct tr_node *node, uint16_t peer, const struct tr_frame *frame,
                       struct tr_frame_record *record);
+void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *record);
 void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_record *outcome,
-                        int64_t due_in_ms);
+                        int64_t due_in_ms, uint32_t check);
 void tr_replica_marked(struct tr_node *node, const struct tr_record *record, uint8_t mask);
 void tr_replica_acked(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
+                     uint64_t operation, bool is_exact);
+void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_record *named,
+                        uint64_t operation, struct tr_effects *out);
 enum tr_frame_result tr_replica_store(struct tr_node *node, struct tr_record *record, tr_ref *ref);
-void tr_settle_run(struct tr_node *node, uint16_t peer);
+void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame *frame);
+/* What a reader of this timer is shown: its live part, or what remains of it. */
+tr_ref tr_replica_find(const struct tr_node *node, tr_timer_id id);
+void tr_replica_sample(struct tr_node *node, const struct tr_record *outcome, int64_t due_in_ms);
+void tr_send_samples(struct tr_node *node, uint16_t peer);
+void tr_owe(struct tr_node *node, tr_ref ref);
+bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record);
+void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_owed_run(struct tr_node *node, uint16_t peer);
+bool tr_owes_nothing(struct tr_node *node, uint16_t peer);
 void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
                  struct tr_frame_record *frame);
+
+/* compare.c */
+void tr_compare_begin(struct tr_node *node, uint16_t peer);
+void tr_compare_end(struct tr_node *node, uint16_t peer);
+void tr_compare_heard(struct tr_node *node, uint16_t peer, const uint8_t *sums);
+void tr_compare_run(struct tr_node *node, uint16_t peer);
+void tr_compare_touched(struct tr_node *node, tr_timer_id id); /* a record of it has changed */
+void tr_forget_acks(struct tr_node *node, uint16_t peer);      /* it may have lost them all */
+
+/* settle.c */
+void tr_settle_again(struct tr_node *node); /* who is up, or the view, has changed */
+uint16_t tr_find_mover(const struct tr_node *node, const struct tr_record *record); /* 0: this */
+void tr_settle_look(struct tr_node *node, tr_ref ref, bool may_send);
+void tr_settle_run(struct tr_node *node);
+tr_mono_ms tr_settle_wake_at(const struct tr_node *node);
+bool tr_is_wide(const struct tr_node *node); /* records may be elsewhere than placed */
 
 /* claim.c */
 void tr_claim_later(struct tr_node *node, tr_ref ref); /* unless it is settled by then */
 void tr_claims_run(struct tr_node *node);
+void tr_claim_flights(struct tr_node *node); /* at once: it stops */
+void tr_claim_now(struct tr_node *node);     /* all: somebody has come */
 tr_mono_ms tr_claims_wake_at(const struct tr_node *node);
 void tr_claim_heard(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record);
 
 /* operation.c */
-void tr_operation_begin(struct tr_node *node, uint64_t token, enum tr_write_mode mode,
+void tr_operation_begin(struct tr_node *node, const struct tr_event *event,
                         struct tr_record *record, struct tr_effects *out);
 void tr_operation_answered(struct tr_node *node, uint64_t number, uint16_t member,
                            enum tr_frame_result result, const struct tr_record *held,
                            struct tr_effects *out);
+void tr_operation_dropped(struct tr_node *node, uint64_t number, uint16_t member,
+                          struct tr_effects *out);
 bool tr_operation_record(const struct tr_node *node, uint64_t number, struct tr_record *record,
                          enum tr_write_mode *mode);
+void tr_operation_read(const struct tr_node *node, uint32_t index, struct tr_record *record);
 void tr_operations_run(struct tr_node *node, struct tr_effects *out);
 tr_mono_ms tr_operations_wake_at(const struct tr_node *node);
+
+/* request.c */
+/* Tries the dead pops of a timer again; returns how many. The last one waits for `waiting`. */
+unsigned tr_redrive(struct tr_node *node, tr_timer_id id, uint64_t sequence,
+                    struct tr_waiting waiting);
+bool tr_has_parts_room(const struct tr_node *node);
 
 /* recover.c */
 void tr_recovery_start(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);

@@ -2,16 +2,21 @@
 /* The step, the clocks and the stamps. */
 #include "node/internal.h"
 
-#define CLOCK_STEP_MS    2     /* wall and steady time differ by less through rounding alone */
-#define CEILING_MS       1000  /* stamps are reserved this far ahead */
-#define STALE_MIN        65536 /* entries of the wheel that may be stale before it is swept */
-#define SWEEP_SLICE      2048
-#define SKEW_MS          5000 /* another node's clock is followed this far, and no further */
+#define CLOCK_STEP_MS 2     /* wall and steady time differ by less through rounding alone */
+#define CEILING_MS    1000  /* stamps are reserved this far ahead */
+#define STALE_MIN     65536 /* entries of the wheel that may be stale before it is swept */
+#define SWEEP_SLICE   2048
+
 #define WORKSPACE_SIZE   ((size_t)64 << 10)
 #define ROOM_BESIDE      4096 /* bytes of the log beside a record: names of nodes, its parts */
 #define BARRIER_MS       1000 /* a silent node is waited for as long */
 #define BARRIER_AHEAD_MS 500
 #define BARRIER_LOOK_MS  50
+#define CLOCK_OFF_MS     100 /* less is what frames take */
+#define SAMPLES_LEAST    4
+#define CLOCK_LATE_MS    10 /* rather late than early */
+#define BARRIER_MOST_MS  10000
+#define DRAIN_MS         3000 /* others have this long to hear the last */
 
 bool tr_effects_has_room(const struct tr_effects *out, uint32_t count)
 {
@@ -82,6 +87,7 @@ static bool carve_cluster(struct tr_node *node, struct tr_memory *memory)
     node->messages = carve(memory, node->config.messages_max * sizeof *node->messages);
     node->operations = carve(memory, node->config.operations_max * sizeof *node->operations);
     node->claims = carve(memory, CLAIMS_MAX * sizeof *node->claims);
+    node->dropped = carve(memory, DROPPED_MAX * sizeof *node->dropped);
     node->frames = carve(memory, FRAMES_SIZE);
     node->message_free = NONE;
     return node->frames != NULL;
@@ -100,13 +106,14 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     memcpy(node->address, config->address.text, config->address.size);
     node->config.address = (struct tr_span){node->address, config->address.size};
     memcpy(node->store_id, config->store_id, sizeof node->store_id);
-    node->replica_bits = tr_replica_bits(node->config.address);
     node->random.state = config->seed;
     if (!carve_tables(node, &rest) || !carve_cluster(node, &rest) || rest.size < TR_ARENA_LEAST)
         return NULL;
     tr_member_set(node, 0, node->config.address);
     node->stamp_node = (uint16_t)node->members[0].hash;
-    node->is_popping = true;
+    node->is_popping = config->messages_max == 0; /* in a cluster it waits for its first view */
+    node->is_serving = node->is_popping;
+    node->settling.again_ms = TR_NODE_NEVER;
     tr_arena_init(&node->arena, rest.region, rest.size < TR_ARENA_MOST ? rest.size : TR_ARENA_MOST);
     if (!tr_book_init(&node->book, &node->arena))
         return NULL;
@@ -123,7 +130,7 @@ static void set_clock(struct tr_node *node, const struct tr_event *event, struct
     node->now_ms = event->now_ms > node->now_ms ? event->now_ms : node->now_ms;
     node->wall_ms = event->wall_ms;
     node->steady_ms = node->now_ms + node->steady_base;
-    if (node->phase != PHASE_READY)
+    if (node->phase != PHASE_READY && node->phase != PHASE_DRAINING)
         return;
     int64_t offset = (int64_t)(node->wall_ms - node->steady_ms);
     int64_t change = offset - node->log.offset_ms;
@@ -160,7 +167,7 @@ uint64_t tr_stamp(struct tr_node *node, uint64_t above)
 void tr_hear_stamp(struct tr_node *node, uint64_t stamp)
 {
     uint64_t stamp_ms = stamp >> 16;
-    if (stamp_ms > node->steady_ms + SKEW_MS)
+    if (stamp_ms > node->steady_ms + TR_SKEW_MS)
         return;
     if (stamp_ms > node->steady_ms + node->ahead_ms)
         node->ahead_ms = stamp_ms - node->steady_ms;
@@ -206,6 +213,17 @@ void tr_count(struct tr_node *node, const struct tr_record *record, int by)
     *count += (uint64_t)(int64_t)by;
 }
 
+/* Who held it on its way, and is not of the list, is to be told that it is over. */
+static void let_others_go(struct tr_record *record)
+{
+    uint8_t count = record->from_count;
+    record->from_count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (record->from[i] != 0 && !tr_is_listed(record, record->from[i]))
+            record->from[record->from_count++] = record->from[i];
+    }
+}
+
 void tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
 {
     struct tr_record record;
@@ -226,8 +244,10 @@ void tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
         return;
     }
     bool is_keyed = (record.flags & TR_RECORD_KEYED) != 0;
+    uint64_t keep_ms = tr_breaks(node, TWIN_FORGET_AT_ONCE) ? 0 : TOMBSTONE_MS;
+    let_others_go(&record);
     record.flags = (uint8_t)((record.flags & TR_RECORD_KEYED) | TR_RECORD_TOMBSTONE);
-    record.due_ms = node->steady_ms + (is_keyed ? node->config.key_keep_ms : TOMBSTONE_MS);
+    record.due_ms = node->steady_ms + (is_keyed ? node->config.key_keep_ms : keep_ms);
     record.lag_ms = 0;
     record.interval_ms = 0;
     record.repeat_ms = 0;
@@ -259,6 +279,9 @@ tr_ref tr_put(struct tr_node *node, const struct tr_record *record, tr_ref ref)
         node->stats.queued -= state == TR_STATE_QUEUED;
         tr_log_dropped(node, &old);
         tr_count(node, &old, -1);
+        /* Its texts may have been those of the place it had. */
+        tr_book_unpack(&node->book, placed, &old);
+        record = &old;
     }
     tr_log_record(node, placed, record);
     tr_count(node, record, 1);
@@ -280,7 +303,8 @@ tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *befor
 
 bool tr_has_room(const struct tr_node *node, const struct tr_record *record)
 {
-    return node->waiting_tail - node->waiting_head + (uint64_t)2 * (TR_PARTS_MAX + 1) <
+    return node->members_logged == node->member_count &&
+           node->waiting_tail - node->waiting_head + (uint64_t)2 * (TR_PARTS_MAX + 1) <
                TR_NODE_WAITING_MAX &&
            tr_log_has_room(node, tr_log_record_bound(record) + ROOM_BESIDE, false);
 }
@@ -307,7 +331,12 @@ static void sweep(struct tr_node *node)
 
 static void drain(struct tr_node *node, struct tr_effects *out)
 {
+    bool is_told = node->operation_count == 0 && tr_all_are_told(node);
+    if (node->flight_count > 0)
+        node->drain_ms = node->now_ms; /* what comes of them is to be told yet */
     if (node->flight_count > 0 || !tr_log_is_idle(node) || !tr_effects_has_room(out, 1))
+        return;
+    if (tr_is_clustered(node) && !is_told && node->now_ms < node->drain_ms + DRAIN_MS)
         return;
     if (!node->is_stop_logged && node->config.has_log) {
         node->is_stop_logged = true;
@@ -316,6 +345,7 @@ static void drain(struct tr_node *node, struct tr_effects *out)
         return;
     }
     node->phase = PHASE_STOPPED;
+    tr_cover(node, RULE_DRAINED);
     tr_effects_push(out, TR_EFFECT_STOPPED);
 }
 
@@ -338,46 +368,172 @@ static void configure(struct tr_node *node, const struct tr_node_config *config)
     node->config.dead_keep_ms = config->dead_keep_ms;
     node->config.key_keep_ms = config->key_keep_ms;
     node->config.latency_target_ms = config->latency_target_ms;
+    node->config.tombstone_keep_ms = config->tombstone_keep_ms;
 }
 
-/* The first view of a start begins the barrier: what was missed is heard before anything pops. */
+/* ---- the barrier ---- */
+
+/* What was missed is heard before anything pops. */
+static void begin_barrier(struct tr_node *node)
+{
+    node->is_popping = tr_breaks(node, TWIN_NO_BARRIER);
+    node->is_serving |= node->is_popping;
+    node->barrier_ms = node->now_ms;
+    node->announced_ms = 0;
+    for (uint32_t i = 1; i < node->member_count; i++)
+        node->peers[i].has_told = false;
+}
+
 static void change_view(struct tr_node *node, const struct tr_event *event)
 {
     bool is_first = !tr_is_clustered(node);
-    if (!tr_view_set(node, event->of.view.nodes, event->of.view.count) || !is_first)
+    if (!tr_view_set(node, event->of.view.nodes, event->of.view.count))
         return;
-    node->is_popping = false;
-    node->barrier_ms = node->now_ms;
+    if (is_first) {
+        node->is_serving = false;
+        begin_barrier(node);
+    }
+    node->settling.is_unsettled = true;
+    node->settling.changed_ms = node->now_ms;
+    tr_settle_again(node);
+    tr_beat_now(node);
 }
 
-/* Every other node has said that it owes nothing, or is silent: this one pops from now on, but
- * leaves to others what is due by the time that they all know. */
+/* Every other node has said that it owes nothing, or is silent. */
+static bool has_heard_all(const struct tr_node *node)
+{
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        const struct tr_peer *peer = &node->peers[i];
+        /* One that joins waits longer: others may have yet to hear of it. */
+        uint64_t patience = node->members[0].role == TR_ROLE_JOINING ? BARRIER_MOST_MS : BARRIER_MS;
+        bool is_silent = !peer->is_up && node->now_ms >= node->barrier_ms + patience;
+        bool is_replaying = (peer->flags & TR_BEAT_READY) == 0;
+        bool is_over = is_silent || (is_replaying && peer->has_told) ||
+                       node->now_ms >= node->barrier_ms + BARRIER_MOST_MS;
+        if ((node->members[i].role != TR_ROLE_NONE || peer->is_up) && !is_over && !peer->has_told)
+            return false;
+    }
+    return true;
+}
+
+static bool is_announced(const struct tr_node *node)
+{
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        const struct tr_peer *peer = &node->peers[i];
+        if (peer->is_up && peer->echo_ms < node->announced_ms)
+            return false;
+    }
+    return true;
+}
+
+static int by_value(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* The clock was set while nobody looked: what others say of shared records tells by how much. Time
+ * goes on from where it should be, and the wheel is filled anew. It is the first thing that is
+ * heard: what is stored from then on is by the right time. */
+void tr_correct_clock(struct tr_node *node, int64_t age_ms)
+{
+    int64_t *samples = node->samples;
+    if (node->sample_count < SAMPLES_LEAST || node->is_clock_checked)
+        return;
+    node->is_clock_checked = true;
+    for (uint32_t i = 1; i < node->sample_count; i++) {
+        for (uint32_t k = i; k > 0 && by_value(samples[k - 1], samples[k]) > 0; k--) {
+            int64_t sample = samples[k];
+            samples[k] = samples[k - 1];
+            samples[k - 1] = sample;
+        }
+    }
+    /* One that came late to either node tells a wrong time: most of them must agree. */
+    uint32_t count = node->sample_count;
+    int64_t median = samples[count / 2];
+    if (samples[count * 3 / 4] - samples[count / 4] > CLOCK_OFF_MS)
+        return;
+    if (median < CLOCK_OFF_MS + age_ms)
+        return; /* as much may be what frames took; and one that was set back is late, not early */
+    tr_cover(node, RULE_CLOCK_CORRECTED);
+    int64_t shift = median + CLOCK_LATE_MS;
+    node->steady_base -= (uint64_t)shift;
+    node->steady_ms -= (uint64_t)shift;
+    node->ahead_ms += (uint64_t)shift;
+    tr_wheel_clear(&node->wheel, node->steady_ms);
+    node->stale = 0;
+    node->is_sweeping = false;
+    for (tr_ref ref = tr_arena_next_record(&node->arena, TR_ARENA_NONE); ref != TR_ARENA_NONE;
+         ref = tr_arena_next_record(&node->arena, ref)) {
+        if (tr_book_state(&node->book, ref) == TR_STATE_ARMED)
+            tr_arm(node, ref);
+    }
+}
+
+/* It says from when on it pops; what is due before is left to others; and when all have heard that,
+ * it does. */
 static void pass_barrier(struct tr_node *node)
 {
-    for (uint32_t i = 0; i < node->view.count; i++) {
-        uint16_t member = node->view.placed[i];
-        const struct tr_peer *peer = &node->peers[member];
-        bool is_silent = !peer->is_up && node->now_ms >= node->barrier_ms + BARRIER_MS;
-        if (member != 0 && !is_silent && !peer->has_told)
+    tr_cover(node, RULE_BARRIER);
+    if (node->announced_ms != 0 && node->now_ms > node->announced_ms + BARRIER_AHEAD_MS / 2)
+        node->announced_ms = 0; /* too late to be true: once more */
+    if (node->announced_ms == 0) {
+        if (!has_heard_all(node))
             return;
+        /* What was reserved before the start is waited out rather than jumped over: stamps ahead of
+         * all clocks would beat later writes on nodes that do not hear of them. */
+        uint64_t clock = tr_clock(node);
+        if (node->last_stamp > clock && node->last_stamp - clock <= (uint64_t)CEILING_MS << 16)
+            return;
+        node->popping_from_ms = (clock >> 16) + BARRIER_AHEAD_MS;
+        node->announced_ms = node->now_ms;
+        tr_beat_now(node);
     }
-    /* What was reserved before the start is waited out rather than jumped over: stamps ahead of all
-     * clocks would beat later writes on nodes that do not hear of them. */
-    uint64_t clock = tr_clock(node);
-    if (node->last_stamp > clock && node->last_stamp - clock <= (uint64_t)CEILING_MS << 16)
+    if (!is_announced(node))
         return;
     node->is_popping = true;
-    node->popping_from_ms = (tr_clock(node) >> 16) + BARRIER_AHEAD_MS;
+    node->is_serving = true;
+    tr_settle_again(node);
+    tr_beat_now(node);
+}
+
+/* Its loop stood still for so long that others took it for dead. */
+static void notice_pause(struct tr_node *node)
+{
+    if (!node->is_popping || node->wake_ms == TR_NODE_NEVER ||
+        node->now_ms <= node->wake_ms + SUSPECT_MS || tr_breaks(node, TWIN_NO_BARRIER))
+        return;
+    tr_cover(node, RULE_BARRIER_AGAIN);
+    begin_barrier(node);
 }
 
 static void run_cluster(struct tr_node *node, struct tr_effects *out)
 {
     if (!tr_is_clustered(node))
         return;
-    if (!node->is_popping)
+    tr_members_log(node);
+    if (!node->is_popping && node->phase == PHASE_READY)
         pass_barrier(node);
     tr_operations_run(node, out);
     tr_claims_run(node);
+    if (node->phase == PHASE_READY)
+        tr_settle_run(node);
+}
+
+/* Others hear of the pops under way here before they hear that it makes no more of them. */
+static void ask_drain(struct tr_node *node, struct tr_effects *out)
+{
+    if (node->phase < PHASE_READY) { /* nothing has begun that could be left undone */
+        node->phase = PHASE_STOPPED;
+        tr_effects_push(out, TR_EFFECT_STOPPED);
+    } else if (node->phase == PHASE_READY) {
+        node->phase = PHASE_DRAINING;
+        node->drain_ms = node->now_ms;
+        tr_claim_flights(node);
+        tr_beat_now(node);
+    }
+    node->is_sweeping = false;
+    node->log.is_reclaiming = false;
+    node->log.is_removing = false;
 }
 
 static void handle(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
@@ -404,15 +560,7 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
         tr_log_segment_refused(node, out);
         return;
     case TR_EVENT_DRAIN_ASKED:
-        if (node->phase < PHASE_READY) { /* nothing has begun that could be left undone */
-            node->phase = PHASE_STOPPED;
-            tr_effects_push(out, TR_EFFECT_STOPPED);
-        } else if (node->phase == PHASE_READY) {
-            node->phase = PHASE_DRAINING;
-        }
-        node->is_sweeping = false;
-        node->log.is_reclaiming = false;
-        node->log.is_removing = false;
+        ask_drain(node, out);
         return;
     case TR_EVENT_CONFIGURED:
         configure(node, event->of.config);
@@ -435,11 +583,21 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
     }
 }
 
+/* What answers of the step before referred to. */
+static void give_reads(struct tr_node *node)
+{
+    while (node->read_count > 0)
+        tr_arena_give(&node->arena, node->read[--node->read_count]);
+}
+
 void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     out->count = 0;
     node->frames_size = 0;
+    give_reads(node);
     set_clock(node, event, out);
+    if (tr_is_clustered(node))
+        notice_pause(node);
     handle(node, event, out);
     if (node->phase == PHASE_REPLAYING)
         tr_recovery_run(node, out);
@@ -462,6 +620,10 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
     }
     if (node->phase == PHASE_DRAINING)
         drain(node, out);
+    if (tr_is_clustered(node)) {
+        tr_mono_ms wake = tr_node_wake_at(node);
+        node->wake_ms = wake > node->now_ms ? wake : node->now_ms;
+    }
 }
 
 static tr_mono_ms cluster_wake_at(const struct tr_node *node)
@@ -474,6 +636,8 @@ static tr_mono_ms cluster_wake_at(const struct tr_node *node)
     tr_mono_ms claims = tr_claims_wake_at(node);
     tr_mono_ms wake = peers < operations ? peers : operations;
     wake = claims < wake ? claims : wake;
+    tr_mono_ms settling = tr_settle_wake_at(node);
+    wake = settling < wake ? settling : wake;
     return wake < barrier ? wake : barrier;
 }
 
@@ -485,7 +649,7 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
         return TR_NODE_NEVER;
     if (node->is_sweeping || tr_log_wants_tick(node) || tr_pops_want_tick(node))
         return node->now_ms;
-    bool may_pop = node->phase == PHASE_READY;
+    bool may_pop = node->phase == PHASE_READY && (node->is_popping || tr_is_clustered(node));
     uint64_t at = may_pop ? tr_wheel_wake_at(&node->wheel) : TR_WHEEL_NEVER;
     if (at <= node->steady_ms && !tr_pops_can_run(node))
         at = TR_WHEEL_NEVER; /* a callback that ends, or a segment, will move it on */
@@ -499,12 +663,23 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
 
 void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *record)
 {
+    for (uint32_t i = 0; i < node->read_count; i++) {
+        if (node->read[i] == ref) {
+            tr_operation_read(node, i, record);
+            return;
+        }
+    }
     tr_book_unpack(&node->book, ref, record);
 }
 
 struct tr_timer_text tr_node_text(const struct tr_node *node, tr_timer_id id, uint32_t factor)
 {
-    return (struct tr_timer_text){.id = id, .factor = factor, .replicas = node->replica_bits};
+    struct tr_timer_text text = {.id = id, .factor = factor};
+    uint16_t list[TR_LIST_MAX] = {0};
+    unsigned count = tr_is_clustered(node) ? tr_place(node, id, tr_copies(node, factor), list) : 1;
+    for (unsigned i = 0; i < count; i++)
+        text.replicas |= node->members[list[i]].replica_bits;
+    return text;
 }
 
 tr_steady_ms tr_node_steady(const struct tr_node *node)
@@ -530,6 +705,8 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->waiting = node->waiting_tail - node->waiting_head;
     stats->is_ready = node->phase == PHASE_READY;
     stats->is_disk_full = node->log.is_refused;
+    stats->is_serving = node->phase == PHASE_READY && node->is_serving;
+    stats->is_unsettled = tr_is_clustered(node) && node->settling.is_unsettled;
 }
 
 bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_tag *tag)
@@ -549,6 +726,34 @@ uint16_t tr_node_member(const struct tr_node *node, struct tr_span address)
 {
     return tr_member_find(node, address);
 }
+
+struct tr_span tr_node_member_address(const struct tr_node *node, uint16_t member)
+{
+    return tr_member_address(node, member);
+}
+
+bool tr_node_next_record(const struct tr_node *node, struct tr_node_walk *walk,
+                         struct tr_record *record)
+{
+    struct tr_index_walk at = tr_index_seek(&node->book.index, walk->hash);
+    tr_ref ref = TR_ARENA_NONE;
+    for (uint32_t i = 0; i <= walk->skip; i++) {
+        if (!tr_index_next(&at, &ref))
+            return false;
+    }
+    uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
+    walk->skip = hash == walk->hash ? walk->skip + 1 : 1;
+    walk->hash = hash;
+    tr_book_unpack(&node->book, ref, record);
+    return true;
+}
+
+#ifdef TR_TWINS
+const uint64_t *tr_node_covered(const struct tr_node *node)
+{
+    return node->covered;
+}
+#endif
 
 struct tr_span tr_node_address(const struct tr_node *node)
 {

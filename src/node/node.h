@@ -63,6 +63,8 @@ struct tr_node_config {
     uint64_t dead_keep_ms;
     uint64_t key_keep_ms; /* how long an Idempotency-Key is remembered after its timer ended */
     uint64_t latency_target_ms; /* of client writes; beyond it they are refused */
+    uint64_t tombstone_keep_ms; /* at most, for nodes that do not come back */
+    uint32_t twin;              /* of enum tr_twin; heeded in the simulator's build alone */
 };
 
 enum tr_event_kind {
@@ -255,6 +257,8 @@ struct tr_node_stats {
     uint64_t swept;
     bool is_ready;
     bool is_disk_full;
+    bool is_serving;   /* it takes requests */
+    bool is_unsettled; /* it may hold records that belong elsewhere */
 };
 
 /* NULL when the memory is too small. The node is not ready before a recovery, of no segments if the
@@ -288,6 +292,22 @@ uint16_t tr_node_member(const struct tr_node *node, struct tr_span address);
 
 /* Whether another node was heard of lately. */
 bool tr_node_is_up(const struct tr_node *node, uint16_t member);
+struct tr_span tr_node_member_address(const struct tr_node *node, uint16_t member);
+
+/* The records it holds, one at a time, by the hash of their id: start with *cursor = 0. All parts
+ * of a timer come together: `skip` counts those of one hash. */
+struct tr_node_walk {
+    uint64_t hash;
+    uint32_t skip;
+};
+bool tr_node_next_record(const struct tr_node *node, struct tr_node_walk *walk,
+                         struct tr_record *record);
+
+#ifdef TR_TWINS
+/* How often each branch was taken, by enum tr_rule. */
+const uint64_t *tr_node_covered(const struct tr_node *node);
+#endif
+
 const uint8_t *tr_node_store_id(const struct tr_node *node);
 
 /* True when all structures agree. O(n). */

@@ -12,6 +12,8 @@
 #include "node/internal.h"
 
 #define BEAT_MS    100
+#define SILENT_MS  60000 /* a link on which nothing was heard for so long is given up */
+#define SAMPLE_MS  500   /* what took longer does not tell the time */
 #define BATCH_SIZE 32768 /* bytes of a frame of small entries */
 
 bool tr_node_is_up(const struct tr_node *node, uint16_t member)
@@ -60,6 +62,7 @@ void tr_link_up(struct tr_node *node, uint16_t index)
     tr_link_down(node, index);
     peer->is_linked = true;
     peer->heard_ms = node->now_ms;
+    peer->echo_ms = 0;
 }
 
 void tr_link_down(struct tr_node *node, uint16_t index)
@@ -77,6 +80,7 @@ void tr_link_down(struct tr_node *node, uint16_t index)
     peer->is_behind = true;
     peer->cursor = 0;
     peer->tick_ms = 0;
+    tr_compare_end(node, index);
 }
 
 void tr_frame_sent(struct tr_node *node, uint16_t index)
@@ -130,8 +134,12 @@ static void send_hello(struct tr_node *node, uint16_t index, struct tr_effects *
 
 static uint8_t beat_flags(const struct tr_node *node, const struct tr_peer *peer)
 {
-    return (uint8_t)((node->is_popping ? TR_BEAT_POPPING | TR_BEAT_READY : 0) |
-                     (peer->is_behind ? TR_BEAT_OWES : 0));
+    bool is_popping = node->is_popping && node->phase == PHASE_READY;
+    bool is_starting = (peer->flags & TR_BEAT_READY) == 0;
+    bool owes = peer->is_behind || node->is_claiming_all || (is_starting && peer->count > 0);
+    return (uint8_t)((is_popping ? TR_BEAT_POPPING : 0) | (node->is_serving ? TR_BEAT_READY : 0) |
+                     (node->settling.is_unsettled ? TR_BEAT_UNSETTLED : 0) |
+                     (owes && node->is_popping ? TR_BEAT_OWES : 0));
 }
 
 static void send_beat(struct tr_node *node, uint16_t index, struct tr_effects *out)
@@ -142,8 +150,9 @@ static void send_beat(struct tr_node *node, uint16_t index, struct tr_effects *o
     frame.of.beat.tick_ms = node->now_ms;
     frame.of.beat.stamp = tr_clock(node);
     frame.of.beat.view = node->view.id;
-    frame.of.beat.position = node->log.first + node->log.offset;
+    frame.of.beat.position = node->log.synced;
     frame.of.beat.memory_fill = (uint8_t)(100 - tr_arena_room(&node->arena) / 10);
+    frame.of.beat.disk_fill = node->log.is_refused ? 100 : 0;
     frame.of.beat.flags = beat_flags(node, peer);
     frame.of.beat.popping_from_ms = node->popping_from_ms;
     tr_frame_put(&writer, &frame);
@@ -162,41 +171,58 @@ static bool find_record(const struct tr_node *node, const struct tr_message *mes
     return true;
 }
 
-/* A frame with one record, or none. False: it says nothing. */
-static bool put_one(struct tr_node *node, const struct tr_message *message, struct tr_frame *frame,
-                    struct tr_writer *writer)
+static void put_record(const struct tr_node *node, struct tr_writer *writer,
+                       const struct tr_record *record)
+{
+    struct tr_frame_record travelling;
+    tr_to_frame(node, record, &travelling);
+    tr_frame_put_record(writer, &travelling);
+}
+
+static bool put_write(struct tr_node *node, const struct tr_message *message,
+                      struct tr_frame *frame, struct tr_writer *writer)
 {
     struct tr_record record;
-    struct tr_frame_record travelling;
-    bool has_record = true;
-    if (message->kind == MESSAGE_WRITE) {
-        frame->kind = TR_FRAME_WRITE;
-        frame->of.write.operation = message->operation;
-        frame->of.write.had = 0;
-        if (!tr_operation_record(node, message->operation, &record, &frame->of.write.mode))
-            return false;
-    } else if (message->kind == MESSAGE_COPY) {
-        frame->kind = TR_FRAME_WRITE;
-        frame->of.write.operation = 0;
-        frame->of.write.mode = TR_WRITE_COPY;
-        if (!find_record(node, message, &record))
-            return false;
-        frame->of.write.had = 0;
-    } else {
-        frame->kind = TR_FRAME_ANSWER;
-        frame->of.answer.operation = message->operation;
-        frame->of.answer.result = message->result;
-        has_record = message->result != TR_RESULT_STORED && find_record(node, message, &record);
-    }
+    frame->kind = TR_FRAME_WRITE;
+    frame->of.write.operation = message->operation;
+    if (!tr_operation_record(node, message->operation, &record, &frame->of.write.mode))
+        return false; /* it is over */
     tr_frame_put(writer, frame);
-    if (has_record) {
-        tr_to_frame(node, &record, &travelling);
-        tr_frame_put_record(writer, &travelling);
-    }
+    put_record(node, writer, &record);
     return true;
 }
 
-static void put_small(struct tr_node *node, const struct tr_message *message,
+/* With the record that is here, where that says more. */
+static void put_answer(struct tr_node *node, const struct tr_message *message,
+                       struct tr_frame *frame, struct tr_writer *writer)
+{
+    struct tr_record record;
+    frame->kind = TR_FRAME_ANSWER;
+    frame->of.answer.operation = message->operation;
+    frame->of.answer.result = message->result;
+    bool is_here = find_record(node, message, &record);
+    if (!is_here && message->result == TR_RESULT_HELD)
+        frame->of.answer.result = TR_RESULT_NONE;
+    bool is_said = is_here && message->result != TR_RESULT_NONE;
+    if (is_here && message->result == TR_RESULT_STORED)
+        is_said = record.from_count > 0 && (record.flags & TR_RECORD_MOVING) == 0;
+    tr_frame_put(writer, frame);
+    if (is_said)
+        put_record(node, writer, &record);
+}
+
+static void put_ask(const struct tr_message *message, struct tr_frame *frame,
+                    struct tr_writer *writer)
+{
+    frame->kind = TR_FRAME_ASK;
+    frame->of.ask.operation = message->operation;
+    frame->of.ask.mode = (enum tr_ask_mode)message->order.attempt;
+    frame->of.ask.id = message->id;
+    frame->of.ask.sequence = message->order.sequence;
+    tr_frame_put(writer, frame);
+}
+
+static void put_entry(struct tr_node *node, const struct tr_message *message,
                       struct tr_writer *writer)
 {
     struct tr_record record = {
@@ -208,27 +234,70 @@ static void put_small(struct tr_node *node, const struct tr_message *message,
         .attempt = message->order.attempt,
         .moves = message->order.moves,
     };
-    if (message->kind == MESSAGE_ACK || message->kind == MESSAGE_CLAIM)
+    switch (message->kind) {
+    case MESSAGE_ACK:
+    case MESSAGE_CLAIM:
         tr_frame_put_key(writer, &record);
-    else if (message->kind == MESSAGE_MARK)
+        return;
+    case MESSAGE_MARK:
         tr_frame_put_mark(writer, &record, message->mask);
-    else if (find_record(node, message, &record))
-        tr_frame_put_outcome(writer, &record, (int64_t)(record.due_ms - node->steady_ms));
+        return;
+    case MESSAGE_DROP:
+    case MESSAGE_DROPPED:
+        tr_frame_put_drop(writer, &record, message->operation, message->mask == 1);
+        return;
+    case MESSAGE_OUTCOME:
+        if (find_record(node, message, &record))
+            tr_frame_put_outcome(writer, &record, (int64_t)(record.due_ms - node->steady_ms),
+                                 tr_list_check(node, &record));
+        return;
+    case MESSAGE_COPY:
+        if (find_record(node, message, &record))
+            put_record(node, writer, &record);
+        return;
+    case MESSAGE_WRITE:
+    case MESSAGE_ANSWER:
+    case MESSAGE_ASK:
+        TR_UNREACHABLE("these go alone");
+    }
 }
 
-/* As many small messages of one kind as there are, in one frame. */
+/* The frame that messages of a kind share; 0: they go alone. */
+static enum tr_frame_kind shared_frame(enum tr_message_kind kind)
+{
+    switch (kind) {
+    case MESSAGE_COPY:
+        return TR_FRAME_COPIES;
+    case MESSAGE_OUTCOME:
+        return TR_FRAME_OUTCOMES;
+    case MESSAGE_ACK:
+        return TR_FRAME_ACKS;
+    case MESSAGE_MARK:
+        return TR_FRAME_MARKS;
+    case MESSAGE_CLAIM:
+        return TR_FRAME_CLAIMS;
+    case MESSAGE_DROP:
+        return TR_FRAME_DROPS;
+    case MESSAGE_DROPPED:
+        return TR_FRAME_DROPPED;
+    case MESSAGE_WRITE:
+    case MESSAGE_ANSWER:
+    case MESSAGE_ASK:
+        break;
+    }
+    return (enum tr_frame_kind)0;
+}
+
+/* As many messages of one kind as there are, in one frame. */
 static void put_many(struct tr_node *node, struct tr_peer *peer, struct tr_frame *frame,
                      struct tr_writer *writer)
 {
     enum tr_message_kind kind = node->messages[peer->first].kind;
-    frame->kind = kind == MESSAGE_ACK     ? TR_FRAME_ACKS
-                  : kind == MESSAGE_MARK  ? TR_FRAME_MARKS
-                  : kind == MESSAGE_CLAIM ? TR_FRAME_CLAIMS
-                                          : TR_FRAME_OUTCOMES;
+    frame->kind = shared_frame(kind);
     tr_frame_put(writer, frame);
     while (peer->count > 0 && node->messages[peer->first].kind == kind &&
            writer->size < BATCH_SIZE) {
-        put_small(node, &node->messages[peer->first], writer);
+        put_entry(node, &node->messages[peer->first], writer);
         drop_first(node, peer);
     }
 }
@@ -241,11 +310,15 @@ static void send_messages(struct tr_node *node, uint16_t index, struct tr_effect
         struct tr_frame frame = {.heard_ms = peer->tick_ms};
         const struct tr_message *first = &node->messages[peer->first];
         bool is_said = true;
-        if (first->kind == MESSAGE_ACK || first->kind == MESSAGE_MARK ||
-            first->kind == MESSAGE_OUTCOME || first->kind == MESSAGE_CLAIM) {
+        if ((unsigned)shared_frame(first->kind) != 0) {
             put_many(node, peer, &frame, &writer);
         } else {
-            is_said = put_one(node, first, &frame, &writer);
+            if (first->kind == MESSAGE_WRITE)
+                is_said = put_write(node, first, &frame, &writer);
+            else if (first->kind == MESSAGE_ANSWER)
+                put_answer(node, first, &frame, &writer);
+            else
+                put_ask(first, &frame, &writer);
             drop_first(node, peer);
         }
         if (is_said) {
@@ -255,6 +328,33 @@ static void send_messages(struct tr_node *node, uint16_t index, struct tr_effect
     }
 }
 
+static void send_sums(struct tr_node *node, uint16_t index, struct tr_effects *out)
+{
+    struct tr_peer *peer = &node->peers[index];
+    struct tr_frame frame = {.kind = TR_FRAME_BUCKETS, .heard_ms = peer->tick_ms};
+    struct tr_writer writer = begin_frame(node);
+    frame.of.sums = tr_arena_at(&node->arena, peer->own_sums);
+    tr_frame_put(&writer, &frame);
+    end_frame(node, index, &writer, out);
+    peer->has_sent_sums = true;
+}
+
+void tr_beat_now(struct tr_node *node)
+{
+    for (uint32_t i = 1; i < node->member_count; i++)
+        node->peers[i].beat_ms = node->now_ms;
+}
+
+bool tr_all_are_told(struct tr_node *node)
+{
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        const struct tr_peer *peer = &node->peers[i];
+        if (peer->is_up && (peer->count > 0 || !tr_owes_nothing(node, (uint16_t)i)))
+            return false;
+    }
+    return true;
+}
+
 static bool has_frame_room(const struct tr_node *node, const struct tr_effects *out)
 {
     size_t most = TR_FRAME_MAX + 2 * node->config.opaque_max;
@@ -262,6 +362,27 @@ static bool has_frame_room(const struct tr_node *node, const struct tr_effects *
 }
 
 /* ---- frames in ---- */
+
+/* A store that is another one, or an older state of itself, may have lost what it had. */
+static void meet_store(struct tr_node *node, uint16_t index, const struct tr_frame *frame)
+{
+    struct tr_peer *peer = &node->peers[index];
+    const struct tr_log_incarnation *history = frame->of.hello.incarnations;
+    uint32_t count = frame->of.hello.incarnation_count;
+    bool is_same = memcmp(peer->store_id, frame->of.hello.store_id, sizeof peer->store_id) == 0;
+    bool is_rolled_back = peer->incarnation != 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_known = history[i].number == peer->incarnation;
+        if (is_known && (i + 1 == count || history[i + 1].start >= peer->position))
+            is_rolled_back = false;
+    }
+    if (peer->has_store && (!is_same || is_rolled_back)) {
+        tr_cover(node, is_same ? RULE_ROLLED_BACK : RULE_NEW_STORE);
+        tr_forget_acks(node, index);
+    }
+    memcpy(peer->store_id, frame->of.hello.store_id, sizeof peer->store_id);
+    peer->has_store = true;
+}
 
 static void greet(struct tr_node *node, uint16_t index, const struct tr_frame *frame,
                   struct tr_effects *out)
@@ -273,20 +394,36 @@ static void greet(struct tr_node *node, uint16_t index, const struct tr_frame *f
         reset(node, index, out);
         return;
     }
+    meet_store(node, index, frame);
     peer->is_greeted = true;
     peer->view = frame->of.hello.view;
     peer->incarnation = frame->of.hello.incarnations[count - 1].number;
     peer->tick_ms = frame->of.hello.tick_ms;
+    peer->flags = TR_BEAT_POPPING | TR_BEAT_UNSETTLED; /* until it says */
+    peer->popping_from_ms = 0;
+    if (node->is_serving)
+        tr_send_samples(node, index);
+    tr_claim_now(node);
+    tr_compare_begin(node, index);
 }
 
 static void hear_beat(struct tr_node *node, uint16_t index, const struct tr_frame *frame)
 {
     struct tr_peer *peer = &node->peers[index];
     peer->tick_ms = frame->of.beat.tick_ms;
+    if (peer->view != frame->of.beat.view)
+        tr_settle_again(node); /* they may agree now */
     peer->view = frame->of.beat.view;
     peer->flags = frame->of.beat.flags;
+    peer->position = frame->of.beat.position;
     peer->popping_from_ms = frame->of.beat.popping_from_ms;
-    peer->has_told |= (peer->flags & TR_BEAT_OWES) == 0;
+    peer->clock_ms = (int64_t)((frame->of.beat.stamp >> 16) - node->steady_ms);
+    peer->fill = frame->of.beat.memory_fill > frame->of.beat.disk_fill ? frame->of.beat.memory_fill
+                                                                       : frame->of.beat.disk_fill;
+
+    /* Said after it has heard of this barrier, not before a pause of ours. */
+    bool is_fresh = frame->heard_ms >= node->barrier_ms;
+    peer->has_told |= is_fresh && (peer->flags & TR_BEAT_OWES) == 0;
     tr_hear_stamp(node, frame->of.beat.stamp);
 }
 
@@ -295,22 +432,39 @@ static void hear_records(struct tr_node *node, uint16_t index, struct tr_reader 
 {
     struct tr_frame_record record;
     bool has_one = tr_frame_get_record(reader, &record);
-    if (frame->kind == TR_FRAME_WRITE && has_one)
-        tr_replica_write(node, index, frame, &record);
-    else if (frame->kind == TR_FRAME_ANSWER && !reader->is_short)
+    if (frame->kind == TR_FRAME_ANSWER && !reader->is_short) {
+        for (unsigned i = 0; has_one && i < record.record.from_count; i++)
+            record.record.from[i] = tr_member_find(node, record.from[i]);
+        for (unsigned i = 0; has_one && i < record.record.list_count; i++)
+            record.record.list[i] = tr_member_find(node, record.list[i]);
         tr_operation_answered(node, frame->of.answer.operation, index, frame->of.answer.result,
                               has_one ? &record.record : NULL, out);
+    }
+    if (frame->kind == TR_FRAME_WRITE && has_one)
+        tr_replica_write(node, index, frame, &record);
+    for (; frame->kind == TR_FRAME_COPIES && has_one;
+         has_one = tr_frame_get_record(reader, &record))
+        tr_replica_copy(node, index, &record);
 }
 
-static void hear_small(struct tr_node *node, uint16_t index, struct tr_reader *reader,
-                       const struct tr_frame *frame)
+static void hear_keys(struct tr_node *node, uint16_t index, struct tr_reader *reader,
+                      const struct tr_frame *frame)
 {
-    struct tr_record record = {0};
+    struct tr_record record = {.uri = {"", 0}, .opaque = {"", 0}, .content_type = {"", 0}};
     int64_t due_in_ms = 0;
+    uint32_t check = 0;
     uint8_t mask = 0;
     if (frame->kind == TR_FRAME_OUTCOMES) {
-        while (tr_frame_get_outcome(reader, &record, &due_in_ms))
-            tr_replica_outcome(node, index, &record, due_in_ms);
+        uint64_t age_ms = node->now_ms - frame->heard_ms;
+        bool is_prompt = frame->heard_ms <= node->now_ms && age_ms < SAMPLE_MS;
+        struct tr_reader samples = *reader;
+        while (!node->is_serving && is_prompt &&
+               tr_frame_get_outcome(&samples, &record, &due_in_ms, &check))
+            tr_replica_sample(node, &record, due_in_ms);
+        tr_correct_clock(node, (int64_t)age_ms);
+
+        while (tr_frame_get_outcome(reader, &record, &due_in_ms, &check))
+            tr_replica_outcome(node, index, &record, due_in_ms, check);
     } else if (frame->kind == TR_FRAME_ACKS) {
         while (tr_frame_get_key(reader, &record))
             tr_replica_acked(node, index, &record);
@@ -323,11 +477,29 @@ static void hear_small(struct tr_node *node, uint16_t index, struct tr_reader *r
     }
 }
 
+static void hear_drops(struct tr_node *node, uint16_t index, struct tr_reader *reader,
+                       const struct tr_frame *frame, struct tr_effects *out)
+{
+    struct tr_record record = {.uri = {"", 0}, .opaque = {"", 0}, .content_type = {"", 0}};
+    uint64_t operation = 0;
+    bool is_exact = false;
+    while (tr_frame_get_drop(reader, &record, &operation, &is_exact)) {
+        if (frame->kind == TR_FRAME_DROPS)
+            tr_replica_drop(node, index, &record, operation, is_exact);
+        else if (tr_effects_has_room(out, 8))
+            tr_replica_dropped(node, index, &record, operation, out);
+    }
+}
+
 /* A page in flight must not bring back what was deleted meanwhile. */
 static bool is_too_old(const struct tr_node *node, const struct tr_frame *frame)
 {
-    return frame->kind != TR_FRAME_HELLO && frame->kind != TR_FRAME_BEAT && frame->heard_ms > 0 &&
-           node->now_ms > frame->heard_ms + FRAME_LIFE_MS;
+    bool is_old = frame->kind != TR_FRAME_HELLO && frame->kind != TR_FRAME_BEAT &&
+                  frame->heard_ms > 0 && node->now_ms > frame->heard_ms + FRAME_LIFE_MS &&
+                  !tr_breaks(node, TWIN_OLD_FRAMES);
+    if (is_old)
+        tr_cover(node, RULE_OLD_FRAME);
+    return is_old;
 }
 
 void tr_frame_received(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
@@ -345,6 +517,8 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
         return;
     }
     peer->heard_ms = node->now_ms;
+    if (frame.heard_ms > peer->echo_ms && frame.heard_ms <= node->now_ms)
+        peer->echo_ms = frame.heard_ms;
     switch (frame.kind) {
     case TR_FRAME_HELLO:
         greet(node, index, &frame, out);
@@ -354,20 +528,26 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
         return;
     case TR_FRAME_WRITE:
     case TR_FRAME_ANSWER:
+    case TR_FRAME_COPIES:
         hear_records(node, index, &reader, &frame, out);
         break;
     case TR_FRAME_OUTCOMES:
     case TR_FRAME_ACKS:
     case TR_FRAME_MARKS:
     case TR_FRAME_CLAIMS:
-        hear_small(node, index, &reader, &frame);
+        hear_keys(node, index, &reader, &frame);
         break;
-    case TR_FRAME_DROP:
+    case TR_FRAME_DROPS:
+    case TR_FRAME_DROPPED:
+        hear_drops(node, index, &reader, &frame, out);
+        break;
     case TR_FRAME_ASK:
+        tr_replica_ask(node, index, &frame);
+        break;
     case TR_FRAME_BUCKETS:
-    case TR_FRAME_LIST:
-    case TR_FRAME_PAGE:
-    case TR_FRAME_PART:
+        tr_compare_heard(node, index, frame.of.sums);
+        break;
+    case TR_FRAME_PART: /* the link puts them together */
         break;
     }
     if (reader.is_short)
@@ -380,25 +560,37 @@ static void look_at(struct tr_node *node, uint16_t index, struct tr_effects *out
 {
     struct tr_peer *peer = &node->peers[index];
     bool is_up = peer->is_greeted && node->now_ms < peer->heard_ms + SUSPECT_MS;
-    if (is_up != peer->is_up)
-        tr_note(out, is_up ? TR_NOTE_PEER_UP : TR_NOTE_PEER_DOWN, 0, index);
+    if (is_up == peer->is_up)
+        return;
     peer->is_up = is_up;
+    tr_note(out, is_up ? TR_NOTE_PEER_UP : TR_NOTE_PEER_DOWN, 0, index);
+    tr_settle_again(node); /* who moves a record, and who stands in, may be another now */
 }
 
 void tr_peers_run(struct tr_node *node, struct tr_effects *out)
 {
+    bool is_stopping = node->phase == PHASE_DRAINING;
     for (uint32_t i = 1; i < node->member_count; i++) {
         uint16_t index = (uint16_t)i;
         struct tr_peer *peer = &node->peers[index];
         look_at(node, index, out);
+        if (peer->is_linked && node->now_ms >= peer->heard_ms + SILENT_MS) {
+            tr_cover(node, RULE_HALF_OPEN);
+            reset(node, index, out); /* the other end may not know of this link any more */
+        }
+
         if (peer->is_greeted)
-            tr_settle_run(node, index);
+            tr_compare_run(node, index);
+        if (peer->is_greeted && node->is_popping)
+            tr_owed_run(node, index);
         if (!peer->is_linked || peer->is_sending || !has_frame_room(node, out))
             continue;
         if (!peer->has_greeted)
             send_hello(node, index, out);
-        else if (node->now_ms >= peer->beat_ms)
+        else if (node->now_ms >= peer->beat_ms && !(is_stopping && peer->count > 0))
             send_beat(node, index, out);
+        else if (peer->compare >= COMPARE_SUMMED && !peer->has_sent_sums)
+            send_sums(node, index, out);
         else
             send_messages(node, index, out);
     }
@@ -411,9 +603,11 @@ tr_mono_ms tr_peers_wake_at(const struct tr_node *node)
         const struct tr_peer *peer = &node->peers[i];
         if (!peer->is_linked)
             continue;
-        tr_mono_ms at = peer->is_up ? peer->heard_ms + SUSPECT_MS : TR_NODE_NEVER;
+        tr_mono_ms at = peer->heard_ms + (peer->is_up ? SUSPECT_MS : SILENT_MS);
         if (!peer->is_sending) {
-            tr_mono_ms next = peer->count > 0 || !peer->has_greeted ? node->now_ms : peer->beat_ms;
+            bool has_sums = peer->compare >= COMPARE_SUMMED && !peer->has_sent_sums;
+            tr_mono_ms next =
+                peer->count > 0 || !peer->has_greeted || has_sums ? node->now_ms : peer->beat_ms;
             at = next < at ? next : at;
         }
         wake = at < wake ? at : wake;

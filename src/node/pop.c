@@ -16,7 +16,6 @@
 
 #define LOOK_MS           100 /* whether it is its turn by now */
 #define TOMBSTONE_LOOK_MS 15000
-#define TOMBSTONE_KEEP_MS 86400000
 #define LIMIT_LEAST       1
 #define DUE_SLICE         2048    /* timers taken from the wheel in a step, so that none is long */
 #define RETRY_AFTER_MS    3600000 /* a receiver may ask for an hour's patience, no more */
@@ -117,6 +116,23 @@ static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct 
     effect->of.fire.due_mono_ms = record.due_ms - node->steady_base;
 }
 
+/* A pop under way goes on, whatever becomes of the list of its record. */
+void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_record *record)
+{
+    for (uint32_t i = 0; i < node->flight_fresh; i++) {
+        struct tr_flight *flight = &node->flights[i];
+        if (!flight->is_used || flight->ref != before || flight->id != record->id ||
+            flight->part != record->part || flight->order.version != record->version ||
+            flight->order.sequence != record->sequence || flight->order.attempt != record->attempt)
+            continue;
+        flight->ref = ref;
+        flight->order = tr_record_order(record);
+        tr_book_set_state(&node->book, ref, TR_STATE_FLYING);
+        tr_claim_later(node, ref);
+        return;
+    }
+}
+
 static bool can_fire(const struct tr_node *node)
 {
     return has_flight(node) && tr_log_has_room(node, OUTCOME_ROOM, false);
@@ -163,11 +179,32 @@ static void run_held(struct tr_node *node, struct tr_effects *out)
     }
 }
 
+static struct tr_dropped *dropped_slot(const struct tr_node *node, tr_timer_id id, uint64_t part)
+{
+    return &node->dropped[tr_hash_mix(id + part) % DROPPED_MAX];
+}
+
+bool tr_was_dropped(const struct tr_node *node, const struct tr_record *record)
+{
+    const struct tr_dropped *dropped = dropped_slot(node, record->id, record->part);
+    struct tr_order order = tr_record_order(record);
+    return dropped->until_ms > node->now_ms && dropped->id == record->id &&
+           dropped->part == record->part && tr_order_compare(&dropped->order, &order) >= 0;
+}
+
+void tr_note_dropped(struct tr_node *node, const struct tr_record *record)
+{
+    if (tr_is_clustered(node) && !tr_was_dropped(node, record))
+        *dropped_slot(node, record->id, record->part) = (struct tr_dropped){
+            record->id, record->part, tr_record_order(record), node->now_ms + TOMBSTONE_MS};
+}
+
 void tr_drop(struct tr_node *node, tr_ref ref)
 {
     struct tr_record record;
     tr_forget_entry(node, ref);
     tr_book_unpack(&node->book, ref, &record);
+    tr_note_dropped(node, &record);
     tr_log_end(node, TR_LOG_DROP, &record);
     tr_log_dropped(node, &record);
     tr_count(node, &record, -1);
@@ -176,42 +213,40 @@ void tr_drop(struct tr_node *node, tr_ref ref)
 
 /* ---- whose turn it is ---- */
 
-/* The same number on every holder of a record. */
-static uint64_t nominal_due(const struct tr_record *record)
-{
-    return (record->version >> 16) + tr_record_pop(record) * record->interval_ms;
-}
-
-/* How many places of the list come before this one for the attempt to be made. */
-static unsigned rank_of(const struct tr_record *record, unsigned place)
-{
-    unsigned count = record->list_count;
-    return place == count ? count : (place + count - record->attempt % count) % count;
-}
-
-/* Whether another node will see to it, as far as is known. */
-static bool is_trusted(const struct tr_node *node, const struct tr_record *record, uint16_t member)
+/* It pops, or has said that it is about to: that it does so may not have been heard yet. */
+bool tr_is_popping(const struct tr_node *node, uint16_t member)
 {
     const struct tr_peer *peer = &node->peers[member];
-    return peer->is_up && (peer->flags & TR_BEAT_POPPING) != 0 &&
-           nominal_due(record) >= peer->popping_from_ms;
+    bool is_announced = peer->popping_from_ms > tr_clock(node) >> 16;
+    return peer->is_up && ((peer->flags & TR_BEAT_POPPING) != 0 || is_announced);
+}
+
+/* How many nodes come before this one, and whether any of them will see to it. */
+static unsigned rank_of(const struct tr_node *node, const struct tr_record *record, bool *is_first)
+{
+    uint16_t turns[TR_NAMES_MAX];
+    unsigned count = tr_turns(node, record, record->attempt, turns);
+    unsigned rank = 0;
+    *is_first = true;
+    for (; rank < count && turns[rank] != 0; rank++)
+        *is_first &= !tr_is_popping(node, turns[rank]) && !tr_breaks(node, TWIN_NO_TAKEOVER);
+    return rank;
 }
 
 /* When this node is to make the pop that `record` stands for: now, or when to look again. */
 static tr_steady_ms turn_at(const struct tr_node *node, const struct tr_record *record)
 {
-    unsigned own = rank_of(record, tr_place_of(record, 0));
-    if (nominal_due(record) < node->popping_from_ms)
-        own = record->list_count; /* it was not there when this was shared out */
-    tr_steady_ms latest = record->due_ms + (uint64_t)own * POSITION_MS;
-    bool is_first = true;
-    for (unsigned i = 0; i < record->list_count; i++) {
-        uint16_t member = record->list[i];
-        if (member != 0 && rank_of(record, i) < own && is_trusted(node, record, member))
-            is_first = false;
+    bool is_first = false;
+    unsigned rank = rank_of(node, record, &is_first);
+    tr_steady_ms latest = record->due_ms + (uint64_t)rank * POSITION_MS;
+    if (is_first || latest <= node->steady_ms) {
+        if (rank > 0)
+            tr_cover(node, is_first ? RULE_TAKEOVER : RULE_LATE_TURN);
+        if (!tr_is_claimed(node, record))
+            return node->steady_ms;
+        tr_cover(node, RULE_CLAIM_HELD);
+        return node->steady_ms + LOOK_MS;
     }
-    if (is_first || latest <= node->steady_ms)
-        return tr_is_claimed(node, record) ? node->steady_ms + LOOK_MS : node->steady_ms;
     tr_steady_ms next = record->due_ms + SUSPECT_MS;
     next = next > node->steady_ms ? next : node->steady_ms + LOOK_MS;
     return next < latest ? next : latest;
@@ -229,13 +264,38 @@ bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *en
     tr_steady_ms due_ms = tr_book_due(&node->book, entry->ref);
     bool is_tombstone = (tr_book_flags(&node->book, entry->ref) & TR_RECORD_TOMBSTONE) != 0;
     return entry->due_ms >= due_ms &&
-           (is_tombstone || entry->due_ms - due_ms <= (uint64_t)(TR_LIST_MAX + 1) * POSITION_MS);
+           (is_tombstone || entry->due_ms - due_ms <= (uint64_t)(TR_NAMES_MAX + 1) * POSITION_MS);
 }
 
 static void look_again(struct tr_node *node, tr_ref ref, tr_steady_ms at_ms)
 {
     bool is_armed = tr_wheel_arm(&node->wheel, ref, at_ms);
     TR_ASSERT(is_armed);
+}
+
+/* One that is away may come back with something that nobody here has heard of. */
+static bool are_all_up(const struct tr_node *node)
+{
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        if (node->members[i].role != TR_ROLE_NONE && !node->peers[i].is_up)
+            return false;
+    }
+    return true;
+}
+
+/* Everybody who could bring back what it ended has heard of it; while records may be elsewhere than
+ * placed, nobody knows who that is. */
+static bool may_forget(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    uint8_t all = (uint8_t)((1u << record->list_count) - 1);
+    uint8_t own = (uint8_t)(1u << tr_place_of(record, 0));
+    uint8_t acked = tr_book_acked(&node->book, ref) | own;
+    bool is_known =
+        (acked & all) == all && record->from_count == 0 && !tr_is_wide(node) && are_all_up(node);
+    bool is_old = node->steady_ms >= record->due_ms + node->config.tombstone_keep_ms;
+    bool may = is_known || is_old || tr_breaks(node, TWIN_FORGET_AT_ONCE);
+    tr_cover(node, may ? RULE_TOMBSTONE_GONE : RULE_TOMBSTONE_KEPT);
+    return may;
 }
 
 /* True: it was put off. */
@@ -247,12 +307,7 @@ static bool put_off(struct tr_node *node, tr_ref ref)
     tr_book_unpack(&node->book, ref, &record);
     tr_steady_ms at_ms = node->is_popping ? turn_at(node, &record) : node->steady_ms + LOOK_MS;
     if ((record.flags & TR_RECORD_TOMBSTONE) != 0) {
-        uint8_t all = (uint8_t)((1u << record.list_count) - 1);
-        unsigned own = tr_place_of(&record, 0);
-        uint8_t acked = tr_book_acked(&node->book, ref) | (uint8_t)(1u << own);
-        bool is_known = (acked & all) == all;
-        bool is_old = node->steady_ms >= record.due_ms + TOMBSTONE_KEEP_MS;
-        if (is_known || is_old)
+        if (may_forget(node, ref, &record))
             return false;
         at_ms = node->steady_ms + TOMBSTONE_LOOK_MS;
     }
@@ -265,6 +320,8 @@ static bool put_off(struct tr_node *node, tr_ref ref)
 static void run_due(struct tr_node *node, struct tr_effects *out)
 {
     struct tr_fifo_entry entry;
+    if (!node->is_popping && !tr_is_clustered(node))
+        return;
     tr_wheel_advance(&node->wheel, node->steady_ms);
     for (unsigned i = 0; i < DUE_SLICE; i++) {
         if (!can_fire(node) || !tr_effects_has_room(out, 8) || !tr_wheel_pop(&node->wheel, &entry))
@@ -318,6 +375,11 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record)
     tr_count(node, record, -1);
     record->due_ms = record->due_ms - record->lag_ms + record->interval_ms;
     record->lag_ms = 0;
+    if (tr_is_clustered(node) && record->due_ms < node->steady_ms) {
+        /* Overdue: it is from now on that others may be waited for. */
+        record->lag_ms = node->steady_ms - record->due_ms;
+        record->due_ms = node->steady_ms;
+    }
     record->attempt = 0;
     record->sequence++;
     tr_count(node, record, 1);
@@ -368,7 +430,8 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     struct tr_record part = *record;
     part.part = record->sequence;
     part.sequence = 0;
-    part.flags = (uint8_t)(record->flags & TR_RECORD_DEAD);
+    part.flags = (uint8_t)(record->flags & (TR_RECORD_DEAD | TR_RECORD_MOVING));
+    tr_cover(node, RULE_SPLIT_OFF);
     tr_ref old = tr_book_find(&node->book, part.id, part.part);
     if (old != TR_ARENA_NONE) { /* a dead one of an older version */
         tr_drop(node, old);
@@ -454,7 +517,9 @@ static void fail(struct tr_node *node, tr_ref ref, struct tr_record *record,
     /* Nobody was reached from here: each of the others tries at once. */
     bool is_handed_over = record->list_count > 1 && flight->result == TR_CALLBACK_UNREACHED &&
                           record->attempt % record->list_count != 0;
-    if (!is_handed_over)
+    if (is_handed_over)
+        tr_cover(node, RULE_HANDED_OVER);
+    else
         retry_ms += backoff(node, flight, record->attempt);
     bool has_next = record->part == 0 && record->sequence < tr_record_pops(record);
     record->due_ms = retry_ms;

@@ -99,6 +99,8 @@ void tr_recovery_start(struct tr_node *node, const struct tr_event *event, struc
     replay->segments = event->of.recovery.segments;
     replay->count = event->of.recovery.count;
     struct tr_log_check check = tr_log_check(replay->segments, replay->count);
+    if (check.verdict == TR_LOG_TORN && tr_breaks(node, TWIN_TORN_IS_DAMAGE))
+        check.verdict = TR_LOG_DAMAGED;
     if (check.verdict != TR_LOG_SOUND && check.verdict != TR_LOG_TORN) {
         refuse_log(node, check, out);
         return;
@@ -253,10 +255,11 @@ static void finish(struct tr_node *node, struct tr_effects *out)
         log->incarnation_count--;
     }
     log->incarnations[log->incarnation_count++] =
-        (struct tr_log_incarnation){tr_random_next(&node->random), first};
+        (struct tr_log_incarnation){tr_random_next(&node->random), previous_end};
     log->allocated = log->segment + replay->spares;
     tr_log_open(node, log->segment + 1, first, previous_end);
     node->id_counter = (uint32_t)tr_random_below(&node->random, 1u << 20);
+    node->members_logged = node->member_count; /* in the header of the segment that begins */
     node->phase = PHASE_OPENING;
 }
 

@@ -5,24 +5,24 @@
  *
  * Of two records with one key the higher order stays, wherever and in whatever order they arrive.
  * A record is owed to every node of its list that is not known to have exactly its order: one that
- * was told and does not say so is sent the whole record, and one that comes back is sent all that
- * it may lack, in the order of the book.
+ * was told and does not say so is sent the whole record. Who is no longer of the list and may
+ * hold an older copy is owed a drop.
  */
 #include "node/internal.h"
 
-#define OWED_MS      1000 /* a node that was told has this long to say so */
 #define OWED_WALK_MS 500
-#define WINDOW       64  /* messages that a walk keeps ahead */
-#define WALK_SLICE   512 /* records looked at in a step */
+#define SAMPLES_SEEN 4096 /* records looked at for */
+#define SAMPLES_SENT 16   /* so many that are shared */
 
 void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
                  struct tr_frame_record *frame)
 {
     frame->record = *record;
     frame->due_in_ms = (int64_t)(record->due_ms - node->steady_ms);
-    frame->from_count = 0;
     for (unsigned i = 0; i < record->list_count; i++)
         frame->list[i] = tr_member_address(node, record->list[i]);
+    for (unsigned i = 0; i < record->from_count; i++)
+        frame->from[i] = tr_member_address(node, record->from[i]);
 }
 
 /* What is overdue counts from now: the nodes before this one in the list have only now heard of it
@@ -33,41 +33,63 @@ static void set_due(const struct tr_node *node, struct tr_record *record, int64_
     record->lag_ms += due_in_ms < 0 ? 0 - (uint64_t)due_in_ms : 0;
 }
 
+/* A timer stands for one of its pops, or is over; whoever says something else is not to be
+ * trusted. */
+static bool has_sense(const struct tr_record *record)
+{
+    bool is_live = (record->flags & TR_RECORD_TOMBSTONE) == 0;
+    bool is_timer = is_live && record->part == 0;
+    return record->sequence < UINT32_MAX && record->part <= UINT32_MAX &&
+           (!is_timer || (record->sequence >= 1 && record->sequence <= tr_record_pops(record)));
+}
+
 /* Nodes by our indexes, times by our clock. False: nothing to be stored, or no room for a name. */
 static bool localize(struct tr_node *node, struct tr_frame_record *frame)
 {
     struct tr_record *record = &frame->record;
     bool is_live = (record->flags & TR_RECORD_TOMBSTONE) == 0;
     set_due(node, record, frame->due_in_ms);
-    if (record->due_ms > TR_TIME_MAX || record->lag_ms > TR_TIME_MAX ||
-        (is_live && record->uri.size == 0))
+    if (record->due_ms > TR_TIME_MAX || record->lag_ms > TR_TIME_MAX || record->list_count == 0 ||
+        (is_live && record->uri.size == 0) || !has_sense(record))
         return false;
     for (unsigned i = 0; i < record->list_count; i++) {
         record->list[i] = tr_member_intern(node, frame->list[i]);
         if (record->list[i] == TR_MEMBER_NONE)
             return false;
     }
+    for (unsigned i = 0; i < record->from_count; i++) {
+        record->from[i] = tr_member_intern(node, frame->from[i]);
+        if (record->from[i] == TR_MEMBER_NONE)
+            return false;
+    }
     return true;
 }
 
-/* Above 0: `a` is to stay. At equal order a tombstone does. */
-static int compare(const struct tr_record *a, const struct tr_record *b)
+/* Above 0: `a` is to stay. At equal order a tombstone does, then one that has arrived; of two nodes
+ * that moved it at once, one. */
+static int compare(const struct tr_node *node, const struct tr_record *a, const struct tr_record *b)
 {
     struct tr_order x = tr_record_order(a);
     struct tr_order y = tr_record_order(b);
     int order = tr_order_compare(&x, &y);
     if (order != 0)
         return order;
-    return (a->flags & TR_RECORD_TOMBSTONE) - (b->flags & TR_RECORD_TOMBSTONE);
+    order = (a->flags & TR_RECORD_TOMBSTONE) - (b->flags & TR_RECORD_TOMBSTONE);
+    if (order == 0)
+        order = (b->flags & TR_RECORD_MOVING) - (a->flags & TR_RECORD_MOVING);
+    uint32_t mine = tr_list_check(node, a);
+    uint32_t other = tr_list_check(node, b);
+    return order != 0 ? order : (mine > other) - (mine < other);
 }
 
 /* Whether what `whole` says of a timer ends this part of it: a new version ends what older ones
- * still owe, a tombstone their dead pops too. */
+ * still owe, a cancellation their dead pops too. */
 static bool ends(const struct tr_record *whole, const struct tr_record *part)
 {
     bool is_dead = (part->flags & TR_RECORD_DEAD) != 0;
-    bool is_tombstone = (whole->flags & TR_RECORD_TOMBSTONE) != 0;
-    return part->part > 0 && part->version < whole->version && (!is_dead || is_tombstone);
+    /* A client's: one that follows the last pop is of a later sequence. */
+    bool is_cancelled = (whole->flags & TR_RECORD_TOMBSTONE) != 0 && whole->sequence <= 1;
+    return part->part > 0 && part->version < whole->version && (!is_dead || is_cancelled);
 }
 
 /* The timer of this part has moved on to a version that ends it. */
@@ -99,6 +121,31 @@ static void end_parts(struct tr_node *node, const struct tr_record *record)
     }
 }
 
+/* Whoever held what is replaced here, and is not named any more, must hear of it; while it moves,
+ * who moves it sees to that. */
+static void inherit(struct tr_record *record, const struct tr_record *held)
+{
+    uint16_t names[TR_NAMES_MAX];
+    bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
+    unsigned count = is_moving ? 0 : tr_names(held, names);
+    for (unsigned i = 0; i < count; i++) {
+        if (names[i] != 0 && !tr_is_named(record, names[i]))
+            tr_remember(record, names[i]);
+    }
+}
+
+static bool is_same_write(const struct tr_record *a, const struct tr_record *b)
+{
+    return a->version == b->version && a->version_node == b->version_node;
+}
+
+/* Only where it belongs differs. */
+static bool is_same_pop(const struct tr_record *a, const struct tr_record *b)
+{
+    return is_same_write(a, b) && a->sequence == b->sequence && a->attempt == b->attempt &&
+           ((a->flags | b->flags) & TR_RECORD_TOMBSTONE) == 0;
+}
+
 /* STORED: it is new here; HELD: it was here; STALE: something higher is; FULL. */
 enum tr_frame_result tr_replica_store(struct tr_node *node, struct tr_record *record, tr_ref *ref)
 {
@@ -106,13 +153,19 @@ enum tr_frame_result tr_replica_store(struct tr_node *node, struct tr_record *re
     *ref = tr_book_find(&node->book, record->id, record->part);
     if (*ref != TR_ARENA_NONE) {
         tr_book_unpack(&node->book, *ref, &held);
-        int order = compare(&held, record);
+        int order = compare(node, &held, record);
         if (order >= 0)
             return order == 0 ? TR_RESULT_HELD : TR_RESULT_STALE;
+        inherit(record, &held);
     }
-    *ref = tr_put(node, record, *ref);
-    if (*ref == TR_ARENA_NONE)
+    tr_ref before = *ref;
+    *ref = tr_put(node, record, before);
+    if (*ref == TR_ARENA_NONE) {
+        tr_cover(node, RULE_FULL);
         return TR_RESULT_FULL;
+    }
+    if (before != TR_ARENA_NONE && is_same_pop(&held, record))
+        tr_fly_on(node, before, *ref, record);
     end_parts(node, record);
     return TR_RESULT_STORED;
 }
@@ -140,12 +193,47 @@ static tr_ref find_exactly(const struct tr_node *node, const struct tr_record *n
     return tr_order_compare(&x, &y) == 0 ? ref : TR_ARENA_NONE;
 }
 
+/* All of its list have it. */
+static bool is_known(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    uint8_t all = (uint8_t)((1u << record->list_count) - 1);
+    uint8_t own = (uint8_t)(1u << tr_place_of(record, 0));
+    return ((tr_book_acked(&node->book, ref) | own) & all) == all;
+}
+
+/* Who told them all lets them know of each other, or each would send it to each. */
+static void spread(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    unsigned others = record->list_count - tr_is_listed(record, 0);
+    unsigned place = tr_place_of(record, 0);
+    uint8_t own = (uint8_t)(place < record->list_count ? 1u << place : 0u);
+    for (unsigned i = 0; others > 1 && i < record->list_count; i++) {
+        if (record->list[i] != 0)
+            tr_send(node, record->list[i],
+                    (struct tr_message){
+                        .kind = MESSAGE_MARK,
+                        .mask = tr_book_acked(&node->book, ref) | own,
+                        .id = record->id,
+                        .part = record->part,
+                        .order = tr_record_order(record),
+                    });
+    }
+}
+
 void tr_replica_acked(struct tr_node *node, uint16_t peer, const struct tr_record *named)
 {
     struct tr_record held;
     tr_ref ref = find_exactly(node, named, &held);
-    if (ref != TR_ARENA_NONE)
-        mark(node, ref, &held, peer);
+    if (ref == TR_ARENA_NONE)
+        return;
+    bool is_settled = (held.flags & TR_RECORD_MOVING) == 0 && tr_is_listed(&held, 0);
+    bool was_enough = is_settled || tr_has_enough(node, ref, &held);
+    bool was_known = is_known(node, ref, &held);
+    mark(node, ref, &held, peer);
+    if (!was_known && is_known(node, ref, &held))
+        spread(node, ref, &held);
+    if (!is_settled)
+        tr_settle_look(node, ref, !was_enough && tr_has_enough(node, ref, &held));
 }
 
 void tr_replica_marked(struct tr_node *node, const struct tr_record *named, uint8_t mask)
@@ -156,27 +244,62 @@ void tr_replica_marked(struct tr_node *node, const struct tr_record *named, uint
         tr_book_set_acked(&node->book, ref, tr_book_acked(&node->book, ref) | mask);
 }
 
-static bool is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record)
+/* Not one that moves and comes from there: who moves it tells it to let go. */
+static bool is_owed_drop(const struct tr_record *record, uint16_t peer)
+{
+    return !tr_is_listed(record, peer) && tr_is_named(record, peer) &&
+           (record->flags & TR_RECORD_MOVING) == 0;
+}
+
+bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record)
 {
     if (tr_book_state(&node->book, ref) == TR_STATE_UNSAFE)
         return false; /* when it is durable, the list is told */
     tr_book_unpack(&node->book, ref, record);
     unsigned place = tr_place_of(record, peer);
-    return place < record->list_count &&
-           (tr_book_acked(&node->book, ref) & (uint8_t)(1u << place)) == 0;
+    if (place == record->list_count) /* of those it comes from who moves it knows who has let go */
+        return tr_is_named(record, peer) &&
+               (is_owed_drop(record, peer) || tr_find_mover(node, record) == 0);
+    return (tr_book_acked(&node->book, ref) & (uint8_t)(1u << place)) == 0;
 }
 
-/* Each node of the list has a moment to say that it has it. */
-static void owe(struct tr_node *node, tr_ref ref)
+void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+{
+    tr_send(node, peer,
+            (struct tr_message){.kind = MESSAGE_COPY, .id = record->id, .part = record->part});
+}
+
+static void send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+{
+    tr_send(node, peer,
+            (struct tr_message){
+                .kind = MESSAGE_DROP,
+                .id = record->id,
+                .part = record->part,
+                .order = tr_record_order(record),
+            });
+}
+
+void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+{
+    if (is_owed_drop(record, peer))
+        send_drop(node, peer, record);
+    else
+        tr_send_copy(node, peer, record);
+}
+
+/* Each node that is named has a moment to say that it has it. */
+void tr_owe(struct tr_node *node, tr_ref ref)
 {
     struct tr_record record;
+    uint16_t names[TR_NAMES_MAX];
     tr_book_unpack(&node->book, ref, &record);
-    for (unsigned i = 0; i < record.list_count; i++) {
-        uint16_t member = record.list[i];
-        struct tr_fifo_entry entry = {ref, node->steady_ms + OWED_MS};
-        if (member == 0 || !is_owed(node, ref, member, &record))
+    unsigned count = tr_names(&record, names);
+    for (unsigned i = 0; i < count; i++) {
+        struct tr_fifo_entry entry = {ref, node->steady_ms + AGAIN_OWED_MS};
+        if (names[i] == 0 || !tr_is_owed(node, ref, names[i], &record))
             continue;
-        struct tr_peer *peer = &node->peers[member];
+        struct tr_peer *peer = &node->peers[names[i]];
         if (peer->is_greeted && tr_fifo_push(&peer->owed, &node->arena, entry))
             continue;
         peer->is_behind = true;
@@ -184,69 +307,43 @@ static void owe(struct tr_node *node, tr_ref ref)
     }
 }
 
-static void send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record)
-{
-    tr_send(node, peer,
-            (struct tr_message){.kind = MESSAGE_COPY, .id = record->id, .part = record->part});
-}
-
 /* Those who were told and have not said that they have it. */
-static void run_owed(struct tr_node *node, uint16_t index)
+void tr_owed_run(struct tr_node *node, uint16_t index)
 {
     struct tr_peer *peer = &node->peers[index];
-    if (node->now_ms < peer->owed_ms)
+    if (peer->owed.count == 0 || node->now_ms < peer->owed_ms)
         return;
     peer->owed_ms = node->now_ms + OWED_WALK_MS;
     for (uint32_t count = peer->owed.count; count > 0; count--) {
         struct tr_record record;
         struct tr_fifo_entry entry = tr_fifo_pop(&peer->owed, &node->arena);
-        if (!tr_arena_holds(&node->arena, entry.ref) || !is_owed(node, entry.ref, index, &record))
+        if (!tr_arena_holds(&node->arena, entry.ref) ||
+            !tr_is_owed(node, entry.ref, index, &record) ||
+            (!tr_is_listed(&record, index) && !is_owed_drop(&record, index)))
             continue;
         if (entry.due_ms <= node->steady_ms) {
-            send_copy(node, index, &record);
-            entry.due_ms = node->steady_ms + OWED_MS;
+            tr_cover(node, RULE_OWED);
+            tr_send_owed(node, index, &record);
+            entry.due_ms = node->steady_ms + AGAIN_OWED_MS;
         }
         if (!tr_fifo_push(&peer->owed, &node->arena, entry))
             peer->is_behind = true;
     }
 }
 
-/* All that it may lack, in the order of hashes: parts of one timer together. */
-static void run_walk(struct tr_node *node, uint16_t index)
+bool tr_owes_nothing(struct tr_node *node, uint16_t index)
 {
     struct tr_peer *peer = &node->peers[index];
-    struct tr_index_walk walk = tr_index_seek(&node->book.index, peer->cursor);
-    uint64_t last = peer->cursor;
-    for (unsigned i = 0; peer->is_behind; i++) {
+    while (peer->owed.count > 0) {
         struct tr_record record;
-        tr_ref ref = TR_ARENA_NONE;
-        if (!tr_index_next(&walk, &ref)) {
-            peer->is_behind = false;
-            peer->cursor = 0;
-            return;
-        }
-        uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
-        if (hash != last && (i >= WALK_SLICE || peer->count >= WINDOW)) {
-            peer->cursor = hash;
-            return;
-        }
-        last = hash;
-        struct tr_fifo_entry entry = {ref, node->steady_ms + OWED_MS};
-        if (!is_owed(node, ref, index, &record))
+        struct tr_fifo_entry entry = tr_fifo_pop(&peer->owed, &node->arena);
+        if (!tr_arena_holds(&node->arena, entry.ref) ||
+            !tr_is_owed(node, entry.ref, index, &record) || !tr_is_listed(&record, index))
             continue;
-        send_copy(node, index, &record);
-        if (!tr_fifo_push(&peer->owed, &node->arena, entry))
-            return;
+        tr_fifo_push(&peer->owed, &node->arena, entry);
+        return false;
     }
-}
-
-void tr_settle_run(struct tr_node *node, uint16_t index)
-{
-    struct tr_peer *peer = &node->peers[index];
-    if (peer->owed.count > 0)
-        run_owed(node, index);
-    if (peer->is_behind && peer->is_greeted && peer->count < WINDOW)
-        run_walk(node, index);
+    return true;
 }
 
 /* ---- what happens here ---- */
@@ -280,16 +377,23 @@ static struct tr_message message_of(const struct tr_waiting *waiting, enum tr_me
     };
 }
 
-/* A new record goes whole; of a change, its order and times. */
-static void tell_list(struct tr_node *node, tr_ref ref, const struct tr_waiting *waiting)
+/* A new record goes whole; of a change, its order and times. While it moves its old list hears the
+ * same, since it pops; else who is not listed is to let go. */
+static void tell(struct tr_node *node, tr_ref ref, const struct tr_waiting *waiting)
 {
     struct tr_record record;
+    uint16_t names[TR_NAMES_MAX];
     tr_book_unpack(&node->book, ref, &record);
-    bool is_new = waiting->token != 0;
-    for (unsigned i = 0; i < record.list_count; i++) {
-        if (record.list[i] != 0)
-            tr_send(node, record.list[i],
-                    message_of(waiting, is_new ? MESSAGE_COPY : MESSAGE_OUTCOME));
+    unsigned count = tr_names(&record, names);
+    enum tr_message_kind kind = waiting->token != 0 ? MESSAGE_COPY : MESSAGE_OUTCOME;
+    for (unsigned i = 0; i < count; i++) {
+        bool is_told = tr_is_listed(&record, names[i]) || !tr_breaks(node, TWIN_ONE_LIST);
+        if (names[i] == 0 || !is_told)
+            continue;
+        if (is_owed_drop(&record, names[i]))
+            send_drop(node, names[i], &record);
+        else
+            tr_send(node, names[i], message_of(waiting, kind));
     }
 }
 
@@ -313,9 +417,13 @@ void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_e
     else if (waiting->then == THEN_ACK && ref != TR_ARENA_NONE)
         tr_send(node, waiting->peer, message_of(waiting, MESSAGE_ACK));
     else if (waiting->then == THEN_TELL && ref != TR_ARENA_NONE)
-        tell_list(node, ref, waiting);
-    if (ref != TR_ARENA_NONE)
-        owe(node, ref);
+        tell(node, ref, waiting);
+    else if (waiting->then == THEN_DROPPED)
+        tr_send(node, waiting->peer, message_of(waiting, MESSAGE_DROPPED));
+    if (ref == TR_ARENA_NONE)
+        return;
+    tr_owe(node, ref);
+    tr_settle_look(node, ref, waiting->then == THEN_TELL);
 }
 
 /* ---- what others send ---- */
@@ -335,23 +443,27 @@ static void wait_for(struct tr_node *node, const struct tr_record *record, tr_re
                   });
 }
 
-static void refuse(struct tr_node *node, uint16_t peer, const struct tr_frame *frame,
+static void refuse(struct tr_node *node, uint16_t peer, uint64_t operation,
                    const struct tr_record *record, enum tr_frame_result result)
 {
-    if (frame->of.write.operation != 0)
-        tr_send(node, peer,
-                (struct tr_message){
-                    .kind = MESSAGE_ANSWER,
-                    .operation = frame->of.write.operation,
-                    .result = result,
-                    .id = record->id,
-                    .part = record->part,
-                });
+    tr_send(node, peer,
+            (struct tr_message){
+                .kind = MESSAGE_ANSWER,
+                .operation = operation,
+                .result = result,
+                .id = record->id,
+                .part = record->part,
+            });
 }
 
-static bool is_same_write(const struct tr_record *a, const struct tr_record *b)
+bool tr_is_same_write(const struct tr_node *node, const struct tr_record *record)
 {
-    return a->version == b->version && a->version_node == b->version_node;
+    struct tr_record held;
+    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    if (ref == TR_ARENA_NONE)
+        return false;
+    tr_book_unpack(&node->book, ref, &held);
+    return is_same_write(&held, record);
 }
 
 /* Whether a client's write may be stored over what is held; if not, why. */
@@ -360,65 +472,251 @@ enum tr_frame_result tr_judge(const struct tr_node *node, enum tr_write_mode mod
 {
     struct tr_record held;
     tr_ref ref = tr_book_find(&node->book, record->id, record->part);
-    if (ref == TR_ARENA_NONE || mode == TR_WRITE_COPY)
+    if (ref == TR_ARENA_NONE)
         return TR_RESULT_STORED;
     tr_book_unpack(&node->book, ref, &held);
     if (is_same_write(&held, record))
         return TR_RESULT_STORED;
     if (mode == TR_WRITE_CREATE)
         return TR_RESULT_EXISTS;
-    return held.version >= record->version ? TR_RESULT_STALE : TR_RESULT_STORED;
+    bool is_stale = held.version >= record->version && !tr_breaks(node, TWIN_STALE_IGNORED);
+    return is_stale ? TR_RESULT_STALE : TR_RESULT_STORED;
+}
+
+/* Who is named by an older state of what is held, and by that alone, has missed what came after. */
+static void adopt(struct tr_node *node, tr_ref ref, const struct tr_record *older)
+{
+    struct tr_record held;
+    enum tr_record_state state = tr_book_state(&node->book, ref);
+    tr_book_unpack(&node->book, ref, &held);
+    uint8_t count = held.from_count;
+    inherit(&held, older);
+    if (held.from_count == count || (state != TR_STATE_ARMED && state != TR_STATE_UNSAFE) ||
+        !tr_has_room(node, &held))
+        return;
+    tr_cover(node, RULE_ADOPTED);
+    ref = tr_put(node, &held, ref);
+    if (ref != TR_ARENA_NONE)
+        tr_tell(node, ref, false);
 }
 
 void tr_replica_write(struct tr_node *node, uint16_t peer, const struct tr_frame *frame,
                       struct tr_frame_record *travelling)
 {
     struct tr_record *record = &travelling->record;
+    uint64_t operation = frame->of.write.operation;
     tr_ref ref = TR_ARENA_NONE;
     bool has_room = localize(node, travelling) && tr_has_room(node, record);
     enum tr_frame_result result =
         has_room ? tr_judge(node, frame->of.write.mode, record) : TR_RESULT_FULL;
+    if (!has_room)
+        tr_cover(node, RULE_FULL);
     tr_hear_stamp(node, record->version);
-    if (result == TR_RESULT_STORED && is_ended(node, record))
-        result = TR_RESULT_STALE;
     if (result == TR_RESULT_STORED)
         result = tr_replica_store(node, record, &ref);
-    bool is_copy = frame->of.write.mode == TR_WRITE_COPY;
-    if (result == TR_RESULT_STALE && is_copy && is_ended(node, record)) {
-        send_copy(node, peer, &(struct tr_record){.id = record->id});
+    if (result == TR_RESULT_STALE && tr_is_same_write(node, record)) {
+        adopt(node, ref, record);
+        result = TR_RESULT_HELD; /* it has moved on already */
+    }
+    if (result == TR_RESULT_STALE && tr_breaks(node, TWIN_STALE_IGNORED))
+        result = TR_RESULT_HELD;
+    if (result == TR_RESULT_STORED && tr_breaks(node, TWIN_ACK_BEFORE_SYNC))
+        refuse(node, peer, operation, record, TR_RESULT_STORED);
+    if (result == TR_RESULT_STORED || result == TR_RESULT_HELD)
+        wait_for(node, record, ref, THEN_REPLY, peer, operation);
+    else
+        refuse(node, peer, operation, record, result);
+}
+
+/* It is let go here for a higher one that does not name this node; so is what others hold of it. */
+static void learn(struct tr_node *node, const struct tr_record *record, tr_ref ref,
+                  const struct tr_record *held)
+{
+    uint16_t names[TR_NAMES_MAX];
+    unsigned count = tr_names(held, names);
+    enum tr_record_state state = tr_book_state(&node->book, ref);
+    if (state == TR_STATE_QUEUED || state == TR_STATE_FLYING)
+        return; /* it is met again when that has ended */
+    for (unsigned i = 0; i < count; i++) {
+        if (names[i] != 0 && !tr_is_named(record, names[i]))
+            send_drop(node, names[i], record);
+    }
+    tr_cover(node, RULE_STRAY_LEARNS);
+    tr_drop(node, ref);
+    tr_note_dropped(node, record);
+}
+
+void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *travelling)
+{
+    struct tr_record *record = &travelling->record;
+    struct tr_record held;
+    if (!localize(node, travelling) || !tr_has_room(node, record))
+        return; /* it is offered again */
+    tr_hear_stamp(node, record->version);
+    if (is_ended(node, record)) {
+        tr_send_copy(node, peer, &(struct tr_record){.id = record->id});
         return;
     }
-    if (result == TR_RESULT_STALE && is_copy) {
-        send_copy(node, peer, record);
+    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    if (!tr_is_named(record, 0)) {
+        end_parts(node, record);
+        if (ref == TR_ARENA_NONE)
+            return;
+        tr_book_unpack(&node->book, ref, &held);
+        int order = compare(node, &held, record);
+        if (order < 0)
+            learn(node, record, ref, &held);
+        else if (order > 0)
+            tr_send_copy(node, peer, record); /* it was shown, to hear of this */
         return;
     }
-    if (result != TR_RESULT_STORED && result != TR_RESULT_HELD) {
-        refuse(node, peer, frame, record, result);
+    if (ref == TR_ARENA_NONE && tr_was_dropped(node, record)) {
+        tr_cover(node, RULE_MOVED);
+        wait_for(node, record, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
         return;
     }
-    if (is_copy)
-        mark(node, ref, record, peer);
-    wait_for(node, record, ref, is_copy ? THEN_ACK : THEN_REPLY, peer, frame->of.write.operation);
+    enum tr_frame_result result = tr_replica_store(node, record, &ref);
+    if (result == TR_RESULT_STALE) {
+        tr_cover(node, RULE_HIGHER);
+        tr_send_copy(node, peer, record);
+    }
+    if (result != TR_RESULT_STORED && result != TR_RESULT_HELD)
+        return;
+    end_parts(node, record);
+    mark(node, ref, record, peer);
+    wait_for(node, record, ref, THEN_ACK, peer, 0);
+}
+
+void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
+                     uint64_t operation, bool is_exact)
+{
+    struct tr_record held;
+    tr_ref ref = tr_book_find(&node->book, named->id, named->part);
+    if (ref != TR_ARENA_NONE) {
+        tr_book_unpack(&node->book, ref, &held);
+        struct tr_order own = tr_record_order(&held);
+        struct tr_order order = tr_record_order(named);
+        enum tr_record_state state = tr_book_state(&node->book, ref);
+        bool is_busy = state == TR_STATE_QUEUED || state == TR_STATE_FLYING;
+        if (is_exact && !is_same_write(&held, named))
+            return; /* another timer's */
+        if (operation != 0 && is_same_write(&held, named) && !is_exact) {
+            wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
+            return; /* the very thing, and on its way */
+        }
+        if (tr_order_compare(&own, &order) > 0 && !is_exact) {
+            tr_cover(node, RULE_DROP_REFUSED);
+            if (operation != 0)
+                refuse(node, peer, operation, &held, TR_RESULT_STALE);
+            else
+                tr_send_copy(node, peer, &held);
+            return;
+        }
+        if (is_busy && is_same_write(&held, named)) {
+            tr_cover(node, RULE_DROP_BUSY);
+            return; /* it is asked again */
+        }
+    }
+    if (!tr_has_room(node, ref != TR_ARENA_NONE ? &held : named))
+        return;
+    if (ref == TR_ARENA_NONE)
+        tr_cover(node, RULE_DROP_NOTHING);
+    else if (tr_breaks(node, TWIN_DROP_IS_TOMBSTONE))
+        tr_end(node, ref,
+               &(struct tr_order){.version = named->version,
+                                  .version_node = named->version_node,
+                                  .sequence = named->sequence,
+                                  .attempt = named->attempt,
+                                  .moves = named->moves + 1});
+    else
+        tr_drop(node, ref);
+    if (named->part == 0) {
+        struct tr_record ended = *named;
+        ended.flags = 0;
+        if (operation != 0)
+            end_parts(node, &ended);
+    }
+    tr_note_dropped(node, named); /* and whatever is below that order */
+    wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
+}
+
+void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_record *named,
+                        uint64_t operation, struct tr_effects *out)
+{
+    struct tr_record held;
+    tr_ref ref = find_exactly(node, named, &held);
+    if (operation != 0)
+        tr_operation_dropped(node, operation, peer, out);
+    if (ref != TR_ARENA_NONE && tr_is_listed(&held, peer))
+        tr_send_copy(node, peer, &held);
+    if (ref == TR_ARENA_NONE || tr_is_listed(&held, peer))
+        return;
+    tr_book_forget(&node->book, ref, peer);
+    if ((held.flags & TR_RECORD_MOVING) != 0)
+        tr_settle_look(node, ref, false);
+    else
+        tr_cover(node, RULE_ABSENT_TOLD);
+}
+
+tr_ref tr_replica_find(const struct tr_node *node, tr_timer_id id)
+{
+    struct tr_index_walk walk;
+    struct tr_record record;
+    tr_ref found = TR_ARENA_NONE;
+    unsigned best = 0;
+    for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
+         ref = tr_book_next(&walk, id)) {
+        tr_book_unpack(&node->book, ref, &record);
+        bool is_live = (record.flags & TR_RECORD_TOMBSTONE) == 0;
+        unsigned worth = is_live && record.part == 0 ? 3 : is_live ? 2 : record.part == 0 ? 1 : 0;
+        if (worth > best) {
+            best = worth;
+            found = ref;
+        }
+    }
+    return found;
+}
+
+void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame *frame)
+{
+    struct tr_record found = {.id = frame->of.ask.id};
+    tr_ref ref = tr_replica_find(node, frame->of.ask.id);
+    if (ref != TR_ARENA_NONE)
+        tr_book_unpack(&node->book, ref, &found);
+    bool is_asked = frame->of.ask.mode == TR_ASK_REDRIVE;
+    struct tr_waiting waiting = {
+        .then = THEN_REPLY, .token = frame->of.ask.operation, .peer = peer, .id = found.id};
+    if (is_asked && tr_has_parts_room(node) &&
+        tr_redrive(node, frame->of.ask.id, frame->of.ask.sequence, waiting) > 0)
+        return;
+    bool is_held = ref != TR_ARENA_NONE && !is_asked;
+    refuse(node, peer, frame->of.ask.operation, &found, is_held ? TR_RESULT_HELD : TR_RESULT_NONE);
 }
 
 void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_record *outcome,
-                        int64_t due_in_ms)
+                        int64_t due_in_ms, uint32_t check)
 {
     struct tr_record held;
     tr_ref ref = tr_book_find(&node->book, outcome->id, outcome->part);
-    if (ref == TR_ARENA_NONE)
-        return; /* it is owed: the whole record follows */
+    if (ref == TR_ARENA_NONE) { /* it came before what it is about: the whole record, please */
+        if (tr_has_room(node, outcome))
+            wait_for(node, outcome, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
+        return;
+    }
     tr_book_unpack(&node->book, ref, &held);
     bool is_over = (held.flags & TR_RECORD_TOMBSTONE) != 0;
-    if (!is_same_write(&held, outcome) || !tr_has_room(node, &held))
+    if (!is_same_write(&held, outcome) || check != tr_list_check(node, &held) ||
+        !tr_has_room(node, &held))
         return;
     if (is_over && (outcome->flags & TR_RECORD_TOMBSTONE) == 0) {
-        send_copy(node, peer, &held);
+        tr_send_copy(node, peer, &held);
         return; /* what it lacks is more than times: the whole record follows if it is higher */
     }
-    int order = compare(&held, outcome);
+    struct tr_order own = tr_record_order(&held);
+    struct tr_order other = tr_record_order(outcome);
+    int order = tr_order_compare(&own, &other);
     if (order > 0) {
-        send_copy(node, peer, &held);
+        tr_send_copy(node, peer, &held);
         return;
     }
     if (order < 0) {
@@ -429,11 +727,56 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
         changed.flags = outcome->flags;
         changed.lag_ms = outcome->lag_ms;
         set_due(node, &changed, due_in_ms);
-        if (changed.due_ms > TR_TIME_MAX || changed.lag_ms > TR_TIME_MAX)
+        if (changed.due_ms > TR_TIME_MAX || changed.lag_ms > TR_TIME_MAX || !has_sense(&changed))
             return;
         ref = tr_change(node, ref, &held, &changed);
         held = changed;
     }
     mark(node, ref, &held, peer);
     wait_for(node, &held, TR_ARENA_NONE, THEN_ACK, peer, 0);
+}
+
+/* When the timer of a version began, by its next pop: no pop and no failure changes that. */
+static int64_t begin_of(const struct tr_record *record, int64_t due_ms)
+{
+    return due_ms - (int64_t)record->lag_ms - (int64_t)(record->sequence * record->interval_ms);
+}
+
+void tr_replica_sample(struct tr_node *node, const struct tr_record *outcome, int64_t due_in_ms)
+{
+    struct tr_record held;
+    tr_ref ref = tr_book_find(&node->book, outcome->id, outcome->part);
+    if (ref == TR_ARENA_NONE || outcome->part != 0 || node->sample_count == SAMPLES_MAX)
+        return;
+    tr_book_unpack(&node->book, ref, &held);
+    uint8_t flags = held.flags | outcome->flags;
+    if (!is_same_write(&held, outcome) || (flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0)
+        return;
+    struct tr_record other = *outcome;
+    other.interval_ms = held.interval_ms;
+    node->samples[node->sample_count++] = begin_of(&other, (int64_t)node->steady_ms + due_in_ms) -
+                                          begin_of(&held, (int64_t)held.due_ms);
+}
+
+/* The first that a node hears on a link: when is what we share due? If it starts, its clock may
+ * have been set meanwhile. The frame comes also when nothing is. */
+void tr_send_samples(struct tr_node *node, uint16_t index)
+{
+    struct tr_index_walk walk = tr_index_seek(&node->book.index, 0);
+    tr_ref ref = TR_ARENA_NONE;
+    unsigned sent = 0;
+    for (unsigned i = 0; i < SAMPLES_SEEN && sent < SAMPLES_SENT && tr_index_next(&walk, &ref);
+         i++) {
+        struct tr_record record;
+        tr_book_unpack(&node->book, ref, &record);
+        if ((record.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 || record.part != 0 ||
+            tr_book_state(&node->book, ref) != TR_STATE_ARMED || !tr_is_listed(&record, 0) ||
+            !tr_is_listed(&record, index))
+            continue;
+        tr_send(node, index,
+                (struct tr_message){.kind = MESSAGE_OUTCOME, .id = record.id, .part = record.part});
+        sent++;
+    }
+    if (sent == 0)
+        tr_send(node, index, (struct tr_message){.kind = MESSAGE_OUTCOME});
 }

@@ -31,13 +31,30 @@ static uint64_t commit_lag_ms(const struct tr_node *node)
     return node->now_ms - node->waiting[node->waiting_head % TR_NODE_WAITING_MAX].since_ms;
 }
 
+/* Its stamps would beat later writes on all other nodes. */
+static bool is_ahead(const struct tr_node *node)
+{
+    unsigned up = 0;
+    unsigned behind = 0;
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        const struct tr_peer *peer = &node->peers[i];
+        up += peer->is_up;
+        behind += peer->is_up && peer->clock_ms < -(int64_t)TR_SKEW_MS;
+    }
+    if (behind * 2 > up)
+        tr_cover(node, RULE_SKEWED);
+    return behind * 2 > up;
+}
+
 /* Whether a write may begin; if not, it has been answered. */
 static bool admit(const struct request *request, size_t size, bool is_new)
 {
     struct tr_node *node = request->node;
-    if (node->phase != PHASE_READY || !node->is_popping)
+    if (node->phase != PHASE_READY || !node->is_serving)
         answer(request, 503,
                node->phase == PHASE_DRAINING ? "the node is stopping" : "the node is starting");
+    else if (is_ahead(node))
+        answer(request, 503, "this node's clock is ahead of the others'");
     else if (node->log.is_refused && (is_new || node->log.allocated <= node->log.segment))
         answer(request, 507, "the disk is full");
     else if (commit_lag_ms(node) > node->config.latency_target_ms)
@@ -73,6 +90,7 @@ static void fill(const struct tr_node *node, const struct tr_timer_body *body,
     record->had = 0;
     record->version_node = node->stamp_node;
     record->list_count = 1;
+    record->from_count = 0;
     record->list[0] = 0;
     record->segment = 0;
     record->tag_count = body->tag_count;
@@ -128,7 +146,7 @@ static void create(const struct request *request)
     if (key.text != NULL) {
         record.id = tr_hash_mix(tr_hash_xxh3(key.text, key.size));
         old = tr_book_find(&node->book, record.id, 0);
-        if (old != TR_ARENA_NONE) {
+        if (old != TR_ARENA_NONE && !tr_is_clustered(node)) {
             struct tr_record first;
             tr_book_unpack(&node->book, old, &first);
             answer_location(request, first.id, first.factor);
@@ -142,8 +160,7 @@ static void create(const struct request *request)
     record.factor = body->factor > 0 ? body->factor : DEFAULT_FACTOR;
     node->stats.created++;
     if (tr_is_clustered(node))
-        tr_operation_begin(node, request->event->of.request.token, TR_WRITE_CREATE, &record,
-                           request->out);
+        tr_operation_begin(node, request->event, &record, request->out);
     else
         store(request, &record, TR_ARENA_NONE);
 }
@@ -221,8 +238,7 @@ static void replace(const struct request *request)
         record.flags |= tr_book_flags(&node->book, ref) & TR_RECORD_KEYED;
     node->stats.replaced++;
     if (tr_is_clustered(node)) {
-        tr_operation_begin(node, request->event->of.request.token, TR_WRITE_REPLACE, &record,
-                           request->out);
+        tr_operation_begin(node, request->event, &record, request->out);
         return;
     }
     if (store(request, &record, ref))
@@ -247,8 +263,7 @@ static void cancel_widely(const struct request *request, uint32_t factor)
         .content_type = {"", 0},
     };
     node->stats.cancelled++;
-    tr_operation_begin(node, request->event->of.request.token, TR_WRITE_REPLACE, &record,
-                       request->out);
+    tr_operation_begin(node, request->event, &record, request->out);
 }
 
 static void cancel(const struct request *request)
@@ -276,6 +291,17 @@ static void cancel(const struct request *request)
     answer_location(request, text->id, factor);
 }
 
+/* A read or a redrive, which other nodes are asked for. */
+static void begin_asking(const struct request *request)
+{
+    const struct tr_timer_text *text = &request->event->of.request.timer;
+    struct tr_record record = {
+        .id = text->id,
+        .factor = text->factor > 0 ? text->factor : DEFAULT_FACTOR,
+    };
+    tr_operation_begin(request->node, request->event, &record, request->out);
+}
+
 static void read_timer(const struct request *request)
 {
     struct tr_node *node = request->node;
@@ -283,8 +309,12 @@ static void read_timer(const struct request *request)
     tr_timer_id id = request->event->of.request.timer.id;
     tr_ref found = TR_ARENA_NONE;
     struct tr_record record;
-    if (node->phase < PHASE_READY) {
+    if (node->phase < PHASE_READY || !node->is_serving) {
         answer(request, 503, "the node is starting");
+        return;
+    }
+    if (tr_is_clustered(node)) {
+        begin_asking(request);
         return;
     }
     for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
@@ -329,7 +359,7 @@ static void list(const struct request *request)
 {
     struct tr_node *node = request->node;
     const struct tr_api_request *query = request->event->of.request.query;
-    if (node->phase < PHASE_READY) {
+    if (node->phase < PHASE_READY || !node->is_serving) {
         answer(request, 503, "the node is starting");
         return;
     }
@@ -357,54 +387,79 @@ static void list(const struct request *request)
     effect->of.page.cursor = last;
 }
 
+bool tr_has_parts_room(const struct tr_node *node)
+{
+    return node->waiting_tail - node->waiting_head + (uint64_t)2 * (TR_PARTS_MAX + 1) <
+               TR_NODE_WAITING_MAX &&
+           tr_log_has_room(node, PARTS_ROOM, false);
+}
+
+static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *record,
+                        struct tr_waiting waiting)
+{
+    tr_count(node, record, -1);
+    tr_forget_entry(node, ref);
+    record->flags &= (uint8_t)~TR_RECORD_DEAD;
+    /* A part counts its redrives; a timer that died in its place stays behind its attempts. */
+    record->sequence += record->part > 0;
+    record->moves += record->part == 0;
+    record->attempt = record->part > 0 ? 0 : record->attempt;
+    record->lag_ms += node->steady_ms - record->due_ms;
+    record->due_ms = node->steady_ms;
+    ref = tr_book_update(&node->book, ref, record);
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    tr_log_short(node, record);
+    tr_count(node, record, 1);
+    node->stats.redriven++;
+    waiting.id = record->id;
+    waiting.version = record->version;
+    waiting.ref = ref;
+    waiting.factor = record->factor;
+    waiting.has_location = true;
+    waiting.part = record->part;
+    waiting.order = tr_record_order(record);
+    tr_wait(node, waiting);
+    tr_tell(node, ref, false);
+}
+
 /* Tries the dead pops of a timer again, all of them or the one asked for. */
+unsigned tr_redrive(struct tr_node *node, tr_timer_id id, uint64_t sequence,
+                    struct tr_waiting waiting)
+{
+    tr_ref dead[TR_PARTS_MAX + 1];
+    unsigned count = 0;
+    struct tr_index_walk walk;
+    struct tr_record record;
+    for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
+         ref = tr_book_next(&walk, id)) {
+        tr_book_unpack(&node->book, ref, &record);
+        bool is_asked = sequence == 0 || sequence == tr_record_pop(&record);
+        if ((record.flags & TR_RECORD_DEAD) != 0 && is_asked && count <= TR_PARTS_MAX)
+            dead[count++] = ref;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct tr_waiting nobody = {.token = 0};
+        tr_book_unpack(&node->book, dead[i], &record);
+        redrive_one(node, dead[i], &record, i + 1 == count ? waiting : nobody);
+    }
+    return count;
+}
+
 static void redrive(const struct request *request)
 {
     struct tr_node *node = request->node;
     const struct tr_api_request *query = request->event->of.request.query;
     tr_timer_id id = request->event->of.request.timer.id;
-    tr_ref dead[TR_PARTS_MAX + 1];
-    unsigned count = 0;
-    struct tr_index_walk walk;
-    struct tr_record record;
     if (!admit(request, PARTS_ROOM, false))
         return;
-    for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
-         ref = tr_book_next(&walk, id)) {
-        tr_book_unpack(&node->book, ref, &record);
-        bool is_asked = !query->has_sequence || query->sequence == tr_record_pop(&record);
-        if ((record.flags & TR_RECORD_DEAD) != 0 && is_asked && count <= TR_PARTS_MAX)
-            dead[count++] = ref;
-    }
-    if (count == 0) {
-        answer(request, 404, "this timer has no such dead pop");
+    if (tr_is_clustered(node)) {
+        begin_asking(request);
         return;
     }
-    for (unsigned i = 0; i < count; i++) {
-        tr_book_unpack(&node->book, dead[i], &record);
-        tr_count(node, &record, -1);
-        tr_forget_entry(node, dead[i]);
-        record.flags &= (uint8_t)~TR_RECORD_DEAD;
-        /* A part counts its redrives; a timer that died in its place stays behind its attempts. */
-        record.sequence += record.part > 0;
-        record.moves += record.part == 0;
-        record.attempt = record.part > 0 ? 0 : record.attempt;
-        record.lag_ms += node->steady_ms - record.due_ms;
-        record.due_ms = node->steady_ms;
-        tr_ref ref = tr_book_update(&node->book, dead[i], &record);
-        TR_ASSERT(ref != TR_ARENA_NONE);
-        tr_log_short(node, &record);
-        tr_count(node, &record, 1);
-        node->stats.redriven++;
-        tr_wait(node, (struct tr_waiting){
-                          .token = i + 1 == count ? request->event->of.request.token : 0,
-                          .id = id,
-                          .version = record.version,
-                          .ref = ref,
-                          .factor = record.factor,
-                          .has_location = true,
-                      });
-    }
+    uint64_t sequence = query->has_sequence ? query->sequence : 0;
+    struct tr_waiting waiting = {.token = request->event->of.request.token};
+    if (tr_redrive(node, id, sequence, waiting) == 0)
+        answer(request, 404, "this timer has no such dead pop");
 }
 
 void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)

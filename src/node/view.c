@@ -36,6 +36,7 @@ void tr_member_set(struct tr_node *node, uint16_t index, struct tr_span address)
     member->address[address.size] = '\0';
     member->address_size = (uint8_t)address.size;
     member->hash = tr_hash_xxh3(address.text, address.size);
+    member->replica_bits = tr_replica_bits(address);
     node->member_count = index >= node->member_count ? index + 1u : node->member_count;
 }
 
@@ -45,10 +46,19 @@ uint16_t tr_member_intern(struct tr_node *node, struct tr_span address)
     if (index != TR_MEMBER_NONE || node->member_count == TR_LOG_NODES_MAX)
         return index;
     index = (uint16_t)node->member_count;
-    if (!tr_log_member(node, index, address))
-        return TR_MEMBER_NONE;
     tr_member_set(node, index, address);
+    tr_members_log(node);
     return index;
+}
+
+void tr_members_log(struct tr_node *node)
+{
+    while (node->members_logged < node->member_count) {
+        uint16_t index = (uint16_t)node->members_logged;
+        if (!tr_log_member(node, index, tr_member_address(node, index)))
+            return;
+        node->members_logged++;
+    }
 }
 
 /* ---- the view ---- */

@@ -293,6 +293,7 @@ static void fill_node_config(const struct tr_config *config, struct tr_node_conf
         .dead_keep_ms = config->dead_keep_s * 1000,
         .key_keep_ms = config->key_keep_s * 1000,
         .latency_target_ms = config->target_latency_us / 1000,
+        .tombstone_keep_ms = 86400000,
     };
     uint64_t hash = tr_hash_xxh3(node->address.text, node->address.size);
     node->identity = config->has_identity

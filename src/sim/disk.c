@@ -157,3 +157,16 @@ struct tr_log_segment *sim_disk_list(const struct sim_disk *disk, size_t *count)
     *count = disk->count;
     return list;
 }
+
+void sim_disk_copy(const struct sim_disk *from, struct sim_disk *to)
+{
+    *to = (struct sim_disk){.random = from->random, .limit = SIZE_MAX, .count = from->count};
+    to->segments = malloc((from->count + 1) * sizeof *to->segments);
+    TR_ASSERT(to->segments != NULL);
+    for (size_t i = 0; i < from->count; i++) {
+        to->segments[i] = from->segments[i];
+        to->segments[i].bytes = malloc(from->segments[i].size);
+        TR_ASSERT(to->segments[i].bytes != NULL);
+        memcpy(to->segments[i].bytes, from->segments[i].bytes, from->segments[i].size);
+    }
+}

@@ -32,6 +32,9 @@ struct sim_disk {
 void sim_disk_init(struct sim_disk *disk, struct tr_random *random);
 void sim_disk_free(struct sim_disk *disk);
 
+/* What is synced, as it is now. */
+void sim_disk_copy(const struct sim_disk *from, struct sim_disk *to);
+
 /* Takes a write; it is safe after sim_disk_sync. */
 void sim_disk_write(struct sim_disk *disk, const struct tr_effect *effect);
 void sim_disk_sync(struct sim_disk *disk);

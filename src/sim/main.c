@@ -1,20 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tryst-sim`: lives through as many seeds as asked, and says which of them broke something. */
-#include "sim/world.h"
+#include "sim/alone.h"
+#include "sim/scale.h"
+#include "sim/scenario.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TWIN_SEEDS 1000 /* within which a broken twin must be found */
 
 static const char usage[] =
-    "usage: tryst-sim [--cluster] [--seeds N] [--seed S] [--writes N] [--trace]\n"
+    "usage: tryst-sim [OPTION...]\n"
     "\n"
-    "Runs a node under virtual time with faulty disks, receivers and clocks.\n"
-    "  --cluster    several nodes, on a network that fails too\n"
-    "  --seeds N    seeds 1 to N (or N from S on); 100 if not given\n"
-    "  --seed S     this seed alone, or the first one\n"
-    "  --writes N   client writes in each; 500 if not given\n"
-    "  --trace      print everything that happens\n";
+    "Runs clusters of nodes under virtual time, on networks, disks, clocks and receivers that "
+    "fail.\n"
+    "Everything is drawn from the seed: the same one gives the same life.\n"
+    "  --seeds N        seeds 1 to N (or N from S on); 100 if not given\n"
+    "  --seed S         this seed alone, or the first one\n"
+    "  --replay S       this seed alone, and print everything that happens\n"
+    "  --writes N       client writes in each; 300 if not given\n"
+    "  --nodes N        a cluster of so many nodes, up to 60; drawn if not given\n"
+    "  --calm           lives without faults: nodes come, leave and restart\n"
+    "  --still          nor that: nothing changes at all\n"
+    "  --hostile        one node sends whatever it likes\n"
+    "  --alone          lives of a single node\n"
+    "  --cover          print how often each fault and each rule was exercised; 1 if any never "
+    "was\n"
+    "  --twin NAME      break a rule on purpose\n"
+    "  --twins          break one rule after the other, and say how soon it is found\n"
+    "  --scale N        from 3 to 4 nodes with N timers: what moves, and what that takes\n"
+    "  --scenario FILE  play a scenario, and compare its trace with the one recorded in it\n"
+    "  --record FILE    play a scenario, and record its trace\n";
+
+struct twin {
+    const char *name;
+    const char *what;
+};
+
+static const struct twin twins[] = {{"none", "nothing"},
+#define SIM_AS_TWIN(name, text, what) {text, what},
+                                    TR_TWINS_LIST(SIM_AS_TWIN)
+#undef SIM_AS_TWIN
+};
+
+static const char *const rules[] = {
+#define SIM_AS_RULE(name, what) what,
+    TR_RULES_LIST(SIM_AS_RULE)
+#undef SIM_AS_RULE
+};
+
+static const char *const faults[] = {
+#define SIM_AS_TEXT(name, what) what,
+    SIM_FAULTS_LIST(SIM_AS_TEXT)
+#undef SIM_AS_TEXT
+};
+
+struct arguments {
+    struct sim_options options;
+    uint64_t seeds;
+    uint64_t first;
+    uint64_t scale;
+    bool has_seeds;
+    bool has_first;
+    bool is_alone;
+    bool wants_cover;
+    bool wants_twins;
+    bool wants_record;
+    const char *scenario;
+};
 
 static bool read_number(const char *text, uint64_t *number)
 {
@@ -25,64 +81,226 @@ static bool read_number(const char *text, uint64_t *number)
     return *end == '\0';
 }
 
+static bool read_twin(const char *text, enum tr_twin *twin)
+{
+    for (unsigned i = 1; text != NULL && i < TWIN_COUNT; i++) {
+        if (strcmp(text, twins[i].name) == 0) {
+            *twin = (enum tr_twin)i;
+            return true;
+        }
+    }
+    fprintf(stderr, "tryst-sim: no twin is called %s; there are:\n", text != NULL ? text : "");
+    for (unsigned i = 1; i < TWIN_COUNT; i++)
+        fprintf(stderr, "  %-18s %s\n", twins[i].name, twins[i].what);
+    return false;
+}
+
+/* An option that stands for itself. */
+static bool read_flag(struct arguments *arguments, const char *name)
+{
+    if (strcmp(name, "--calm") == 0)
+        arguments->options.is_calm = true;
+    else if (strcmp(name, "--still") == 0)
+        arguments->options.is_calm = arguments->options.is_still = true;
+    else if (strcmp(name, "--hostile") == 0)
+        arguments->options.is_hostile = true;
+    else if (strcmp(name, "--alone") == 0)
+        arguments->is_alone = true;
+    else if (strcmp(name, "--cover") == 0)
+        arguments->wants_cover = true;
+    else if (strcmp(name, "--twins") == 0)
+        arguments->wants_twins = true;
+    else
+        return false;
+    return true;
+}
+
+/* An option with a value after it. */
+static bool read_option(struct arguments *arguments, const char *name, const char *value)
+{
+    uint64_t number = 0;
+    if (strcmp(name, "--twin") == 0)
+        return read_twin(value, &arguments->options.twin);
+    if (strcmp(name, "--scenario") == 0 || strcmp(name, "--record") == 0) {
+        arguments->scenario = value;
+        arguments->wants_record = strcmp(name, "--record") == 0;
+        return value != NULL;
+    }
+    if (!read_number(value, &number))
+        return false;
+    if (strcmp(name, "--seeds") == 0) {
+        arguments->seeds = number;
+        arguments->has_seeds = true;
+    } else if (strcmp(name, "--seed") == 0 || strcmp(name, "--replay") == 0) {
+        arguments->first = number;
+        arguments->has_first = true;
+        arguments->options.is_verbose = strcmp(name, "--replay") == 0;
+    } else if (strcmp(name, "--writes") == 0 && number <= UINT32_MAX) {
+        arguments->options.writes = (uint32_t)number;
+    } else if (strcmp(name, "--nodes") == 0 && number >= 1 && number <= 60) {
+        arguments->options.nodes = (uint32_t)number;
+    } else if (strcmp(name, "--scale") == 0) {
+        arguments->scale = number;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool read_arguments(struct arguments *arguments, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (read_flag(arguments, argv[i]))
+            continue;
+        if (!read_option(arguments, argv[i], i + 1 < argc ? argv[i + 1] : NULL))
+            return false;
+        i++;
+    }
+    if (arguments->has_first && !arguments->has_seeds)
+        arguments->seeds = 1;
+    return true;
+}
+
+static void add_up(struct sim_result *total, const struct sim_result *result)
+{
+    total->timers += result->timers;
+    total->pops += result->pops;
+    total->crashes += result->crashes;
+    total->steps += result->steps;
+    total->frames += result->frames;
+    total->messages += result->messages;
+    total->operations += result->operations;
+    total->trace_hash = total->trace_hash * 31 + result->trace_hash;
+    if (result->least_lateness_ms < total->least_lateness_ms)
+        total->least_lateness_ms = result->least_lateness_ms;
+    for (unsigned i = 0; i < SIM_FAULTS; i++)
+        total->faults[i] += result->faults[i];
+    for (unsigned i = 0; i < RULE_COUNT; i++)
+        total->rules[i] += result->rules[i];
+}
+
+/* False: something was never tried. */
+static bool print_cover(const struct sim_result *total)
+{
+    unsigned missing = 0;
+    for (unsigned i = 0; i < SIM_FAULTS; i++) {
+        missing += total->faults[i] == 0;
+        printf("%12llu  %s\n", (unsigned long long)total->faults[i], faults[i]);
+    }
+    printf("\n");
+    for (unsigned i = 0; i < RULE_COUNT; i++) {
+        missing += total->rules[i] == 0;
+        printf("%12llu  %s\n", (unsigned long long)total->rules[i], rules[i]);
+    }
+    printf("\n%u of %u were never tried\n", missing, (unsigned)(SIM_FAULTS + RULE_COUNT));
+    return missing == 0;
+}
+
+/* The fewest writes after which this life still fails. */
+static void shorten(const struct sim_options *failed)
+{
+    struct sim_options options = *failed;
+    uint32_t most = failed->writes;
+    uint32_t least = 0;
+    options.is_quiet = true;
+    options.is_verbose = false;
+    while (most - least > 1) {
+        options.writes = least + (most - least) / 2;
+        struct sim_result result = sim_life_run(&options);
+        if (result.broken != NULL)
+            most = options.writes;
+        else
+            least = options.writes;
+    }
+    printf("shortest found: tryst-sim --replay %llu --writes %u%s%s\n",
+           (unsigned long long)failed->seed, most, failed->is_calm ? " --calm" : "",
+           failed->is_hostile ? " --hostile" : "");
+}
+
+static int run_seeds(struct arguments *arguments)
+{
+    struct sim_options *options = &arguments->options;
+    struct sim_result total = {.least_lateness_ms = UINT64_MAX};
+    uint64_t passed = 0;
+    for (uint64_t i = 0; i < arguments->seeds; i++) {
+        options->seed = arguments->first + i;
+        struct sim_result result =
+            arguments->is_alone ? sim_alone_run(options) : sim_life_run(options);
+        passed += result.broken == NULL;
+        add_up(&total, &result);
+        if (result.broken != NULL && !arguments->is_alone)
+            shorten(options);
+    }
+    bool is_covered = !arguments->wants_cover || print_cover(&total);
+    printf("%llu writes, %llu pops, %llu crashes, %llu steps, least lateness %llu ms, "
+           "trace %016llx\n",
+           (unsigned long long)total.timers, (unsigned long long)total.pops,
+           (unsigned long long)total.crashes, (unsigned long long)total.steps,
+           (unsigned long long)total.least_lateness_ms, (unsigned long long)total.trace_hash);
+    if (total.operations > 0)
+        printf("%.2f messages an operation, %.2f frames in all\n",
+               (double)total.messages / (double)total.operations,
+               (double)total.frames / (double)total.operations);
+    printf("%llu passed, %llu failed\n", (unsigned long long)passed,
+           (unsigned long long)(arguments->seeds - passed));
+    return passed == arguments->seeds && is_covered ? 0 : 1;
+}
+
+/* Tries one seed after the other, in a process of its own: a broken rule may fail an assertion too.
+ * The seed that is being tried is known from what the process has printed before. */
+static bool find_twin(const struct arguments *arguments, enum tr_twin twin)
+{
+    struct sim_options options = arguments->options;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        options.twin = twin;
+        options.is_quiet = true;
+        for (uint64_t seed = 1; seed <= TWIN_SEEDS; seed++) {
+            options.seed = seed;
+            struct sim_result result =
+                twin == TWIN_TORN_IS_DAMAGE ? sim_alone_run(&options) : sim_life_run(&options);
+            if (result.broken == NULL)
+                continue;
+            printf("found by seed %llu: %s\n", (unsigned long long)seed, result.broken);
+            exit(0);
+        }
+        exit(1);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return false;
+    if (WIFSIGNALED(status))
+        printf("found: an assertion failed\n");
+    else if (WEXITSTATUS(status) != 0)
+        printf("NOT FOUND in %d seeds\n", TWIN_SEEDS);
+    return WIFSIGNALED(status) || WEXITSTATUS(status) == 0;
+}
+
+static int run_twins(const struct arguments *arguments)
+{
+    unsigned missed = 0;
+    for (unsigned i = 1; i < TWIN_COUNT; i++) {
+        printf("%-18s %s\n%18s ", twins[i].name, twins[i].what, "");
+        missed += !find_twin(arguments, (enum tr_twin)i);
+        fflush(stdout);
+    }
+    printf("%u of %u twins were not found\n", missed, (unsigned)TWIN_COUNT - 1);
+    return missed == 0 ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
-    struct sim_options options = {.writes = 500};
-    uint64_t seeds = 100;
-    uint64_t first = 1;
-    uint64_t writes = 500;
-    bool has_seeds = false;
-    bool has_first = false;
-    bool is_cluster = false;
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        bool is_good = true;
-        if (strcmp(argv[i], "--seeds") == 0) {
-            is_good = read_number(value, &seeds);
-            has_seeds = true;
-            i++;
-        } else if (strcmp(argv[i], "--seed") == 0) {
-            is_good = read_number(value, &first);
-            has_first = true;
-            i++;
-        } else if (strcmp(argv[i], "--writes") == 0) {
-            is_good = read_number(value, &writes) && writes <= UINT32_MAX;
-            i++;
-        } else if (strcmp(argv[i], "--trace") == 0) {
-            options.is_verbose = true;
-        } else if (strcmp(argv[i], "--cluster") == 0) {
-            is_cluster = true;
-        } else {
-            is_good = false;
-        }
-        if (!is_good) {
-            fputs(usage, stderr);
-            return 2;
-        }
+    struct arguments arguments = {.options = {.writes = 300}, .seeds = 100, .first = 1};
+    if (!read_arguments(&arguments, argc, argv)) {
+        fputs(usage, stderr);
+        return 2;
     }
-    if (has_first && !has_seeds)
-        seeds = 1;
-    options.writes = (uint32_t)writes;
-    uint64_t passed = 0;
-    struct sim_result total = {.least_lateness_ms = UINT64_MAX};
-    for (uint64_t i = 0; i < seeds; i++) {
-        options.seed = first + i;
-        struct sim_result result = is_cluster ? sim_cluster_run(&options) : sim_world_run(&options);
-        passed += result.broken == NULL;
-        total.timers += result.timers;
-        total.pops += result.pops;
-        total.crashes += result.crashes;
-        total.steps += result.steps;
-        total.trace_hash = total.trace_hash * 31 + result.trace_hash;
-        if (result.least_lateness_ms < total.least_lateness_ms)
-            total.least_lateness_ms = result.least_lateness_ms;
-    }
-    printf(
-        "%llu writes, %llu pops, %llu crashes, %llu steps, least lateness %llu ms, trace %016llx\n",
-        (unsigned long long)total.timers, (unsigned long long)total.pops,
-        (unsigned long long)total.crashes, (unsigned long long)total.steps,
-        (unsigned long long)total.least_lateness_ms, (unsigned long long)total.trace_hash);
-    printf("%llu passed, %llu failed\n", (unsigned long long)passed,
-           (unsigned long long)(seeds - passed));
-    return passed == seeds ? 0 : 1;
+    if (arguments.scale > 0)
+        return sim_scale_run(arguments.scale);
+    if (arguments.scenario != NULL)
+        return sim_scenario_run(arguments.scenario, arguments.wants_record, arguments.options.twin);
+    if (arguments.wants_twins)
+        return run_twins(&arguments);
+    return run_seeds(&arguments);
 }

@@ -18,13 +18,21 @@ void sim_model_free(struct sim_model *model)
 
 uint32_t sim_model_ask(struct sim_model *model, struct sim_write write)
 {
-    if (model->count >= model->cap) {
+    if (model->cap == 0 || model->count >= model->cap) {
         model->cap = model->cap * 2 > 256 ? model->cap * 2 : 256;
         model->writes = realloc(model->writes, model->cap * sizeof *model->writes);
         TR_ASSERT(model->writes != NULL);
     }
+    if (model->count == 1)
+        model->writes[0] = (struct sim_write){0};
     model->writes[model->count] = write;
     return model->count++;
+}
+
+void sim_model_redrive(struct sim_model *model, tr_timer_id id)
+{
+    for (uint32_t i = 1; i < model->count; i++)
+        model->writes[i].is_redriven |= model->writes[i].id == id;
 }
 
 void sim_model_follow(struct sim_model *model, uint32_t number, uint32_t next)
@@ -35,7 +43,7 @@ void sim_model_follow(struct sim_model *model, uint32_t number, uint32_t next)
 
 static void broken(struct sim_model *model, uint32_t number, const char *what)
 {
-    if (model->broken == NULL) {
+    if (model->broken == NULL && !model->is_off) {
         model->broken = what;
         model->broken_write = number;
     }
@@ -48,6 +56,34 @@ static bool is_superseded(const struct sim_model *model, uint32_t number, bool w
          next = model->writes[next].replaced_by) {
         const struct sim_write *write = &model->writes[next];
         if (write->is_acked || (with_maybe && write->is_maybe))
+            return true;
+    }
+    return false;
+}
+
+/* Somebody who knew all nodes was told that it is over. */
+static bool is_over(const struct sim_model *model, uint32_t number)
+{
+    for (uint32_t next = model->writes[number].replaced_by; next != 0;
+         next = model->writes[next].replaced_by) {
+        if (model->writes[next].is_acked && !model->writes[next].is_torn)
+            return true;
+    }
+    return false;
+}
+
+/* Everybody has had the time to hear of what came after it. */
+static bool is_long_over(const struct sim_model *model, uint32_t number, uint64_t now_ms)
+{
+    if (model->lost_ms > 0 || model->writes[number].is_redriven)
+        return false;
+    for (uint32_t next = model->writes[number].replaced_by; next != 0;
+         next = model->writes[next].replaced_by) {
+        const struct sim_write *write = &model->writes[next];
+        uint64_t since =
+            write->acked_ms > model->impaired_ms ? write->acked_ms : model->impaired_ms;
+        if (write->is_acked && !write->is_rash && (write->is_clear || !model->is_unordered) &&
+            now_ms > since + SIM_GRACE_MS)
             return true;
     }
     return false;
@@ -67,21 +103,29 @@ void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence,
         return;
     }
     uint64_t due_ms = write->asked_ms + sequence * write->interval_ms;
-    if (now_ms < due_ms)
+    if (now_ms + model->most_early_ms < due_ms && (write->copies >= 2 || !model->has_steps))
         broken(model, number, "a pop before its time");
-    else if (now_ms - due_ms < model->least_lateness_ms)
+    else if (now_ms >= due_ms && now_ms - due_ms < model->least_lateness_ms)
         model->least_lateness_ms = now_ms - due_ms;
     /* Later ones may have waited for a slow receiver. */
-    bool is_first = sequence == 1 && write->fired[0] == 0;
+    bool is_first =
+        sequence == 1 && write->fired[0] == 0 && (write->copies >= 2 || !model->has_restarts);
     if (!model->has_faults && model->most_late_ms > 0 && is_first &&
         now_ms > due_ms + model->most_late_ms)
         broken(model, number, "a pop too late, without a fault");
-    if (!model->has_faults && is_superseded(model, number, false))
+    if (model->lone_late_ms > 0 && is_first && write->is_acked && !write->has_key &&
+        write->copies >= 2 && now_ms > due_ms + model->lone_late_ms)
+        broken(model, number, "a pop too late, with a replica up");
+    if (!model->has_faults && is_over(model, number))
         broken(model, number, "a pop after an acknowledged cancel or replace");
+    if (is_long_over(model, number, now_ms))
+        broken(model, number, "a pop long after a cancel or replace, with nothing wrong");
     if (write->is_refused && !write->is_maybe)
         broken(model, number, "a pop of a timer that was refused");
     if (!model->has_faults && write->delivered[sequence - 1] == epoch + 1)
         broken(model, number, "a second pop after a success, without a crash");
+    if (model->is_once && write->fired[sequence - 1] > 0)
+        broken(model, number, "a pop twice, without a fault");
     write->fired[sequence - 1]++;
 }
 
@@ -91,12 +135,32 @@ void sim_model_deliver(struct sim_model *model, uint32_t number, uint64_t sequen
         model->writes[number].delivered[sequence - 1] = epoch + 1;
 }
 
+bool sim_model_is_promised(const struct sim_model *model, uint32_t number)
+{
+    const struct sim_write *write = &model->writes[number];
+    bool is_lost =
+        model->lost_ms > 0 && write->acked_ms <= model->lost_ms + SIM_GRACE_MS && write->copies < 2;
+    const struct sim_write *next = &model->writes[write->replaced_by];
+    bool is_unclear = (model->is_unordered && ((write->follows != 0 && !write->is_clear) ||
+                                               (write->replaced_by != 0 && !next->is_clear))) ||
+                      write->is_rash || model->writes[write->replaced_by].is_rash;
+    return write->is_acked && write->pops > 0 && !write->has_key && !is_lost && !is_unclear &&
+           !is_superseded(model, number, true);
+}
+
+bool sim_model_is_cancelled(const struct sim_model *model, uint32_t number)
+{
+    const struct sim_write *write = &model->writes[number];
+    return write->is_acked && write->pops == 0 && write->replaced_by == 0 && !write->is_rash &&
+           (write->is_clear || !model->is_unordered) && model->lost_ms == 0;
+}
+
 /* The first write that was acknowledged and has not done all it should; 0: none. */
 static uint32_t find_undone(const struct sim_model *model)
 {
     for (uint32_t i = 1; i < model->count; i++) {
         const struct sim_write *write = &model->writes[i];
-        if (!write->is_acked || write->pops == 0 || write->has_key || is_superseded(model, i, true))
+        if (!sim_model_is_promised(model, i) || write->is_long)
             continue;
         for (uint32_t pop = 0; pop < write->pops; pop++) {
             if (write->delivered[pop] == 0 && !write->is_dead[pop])

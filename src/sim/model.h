@@ -9,7 +9,8 @@
 
 #include "node/node.h"
 
-#define SIM_POPS_MAX 6 /* of one timer */
+#define SIM_POPS_MAX 6     /* of one timer */
+#define SIM_GRACE_MS 12000 /* to hear of a cancel, when nothing is wrong any more */
 
 /* One client write: a create, a replacement or a cancellation. */
 struct sim_write {
@@ -19,6 +20,15 @@ struct sim_write {
     uint32_t pops;        /* 0: a cancellation */
     uint32_t factor;      /* copies asked for */
     uint32_t replaced_by; /* the write after it to the same id; 0: none */
+    uint32_t follows;     /* the write before it; 0: none */
+    uint64_t replicas;    /* as its id says */
+    unsigned copies;      /* that were promised */
+    uint64_t acked_ms;
+    bool is_rash; /* so soon after the one before that apart nobody can tell the order */
+    bool is_redriven;
+    bool is_clear; /* nothing had been wrong for a while: all had heard of what was before */
+    bool is_torn;  /* its coordinator did not know all nodes yet */
+    bool is_long;  /* it does not pop in this life */
     bool is_acked;
     bool is_maybe; /* not answered before a crash: it may have happened */
     bool is_refused;
@@ -34,8 +44,18 @@ struct sim_model {
     uint32_t cap;
     uint64_t least_lateness_ms;
     uint64_t fires;
-    uint64_t most_late_ms; /* without faults; 0: no matter */
+    uint64_t most_late_ms;  /* without faults; 0: no matter */
+    uint64_t lone_late_ms;  /* of timers with several copies while one node at most is away */
+    uint64_t most_early_ms; /* since clocks drift */
+    uint64_t impaired_ms;   /* when something was last wrong */
+    uint64_t lost_ms;       /* when a disk was lost; 0: none was */
+    bool is_unordered;      /* clocks are apart, and nodes do not always meet: of two writes to one
+                           * timer nobody can tell which was first */
     bool has_faults;    /* a pop may come twice, and after a cancel that a node has not heard of */
+    bool has_steps;     /* of clocks, which a timer with one copy cannot tell */
+    bool is_once;       /* each pop is made once: receivers do not fail */
+    bool has_restarts;  /* what only one node has may wait for it */
+    bool is_off;        /* nothing is held to anything */
     const char *broken; /* what, or NULL */
     uint32_t broken_write;
 };
@@ -46,6 +66,9 @@ void sim_model_free(struct sim_model *model);
 /* A new write; returns its number. */
 uint32_t sim_model_ask(struct sim_model *model, struct sim_write write);
 
+/* Its dead pops are tried again, also those of versions that are over. */
+void sim_model_redrive(struct sim_model *model, tr_timer_id id);
+
 /* Write `next` follows `number` on the same id. */
 void sim_model_follow(struct sim_model *model, uint32_t number, uint32_t next);
 
@@ -55,6 +78,12 @@ void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence,
 
 /* It was answered with success, and the node was told. */
 void sim_model_deliver(struct sim_model *model, uint32_t number, uint64_t sequence, uint32_t epoch);
+
+/* Whether this timer must be there, or have popped. */
+bool sim_model_is_promised(const struct sim_model *model, uint32_t number);
+
+/* Whether this is a cancellation, and its timer must be gone. */
+bool sim_model_is_cancelled(const struct sim_model *model, uint32_t number);
 
 /* Whether everything acknowledged has happened. */
 bool sim_model_is_done(const struct sim_model *model);

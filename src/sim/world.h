@@ -1,33 +1,172 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A world for one node: virtual time, a faulty disk, faulty receivers, clients, crashes; everything
- * drawn from one seed. First faults everywhere, then healing, then everything owed must be paid.
+ * A world for a cluster: machines with nodes, disks and clocks, links between them, clients and
+ * receivers; for the files of this layer.
  */
 #ifndef TR_SIM_WORLD_H
 #define TR_SIM_WORLD_H
 
-#include "sim/model.h"
+#include "base/hash.h"
+#include "sim/disk.h"
+#include "sim/life.h"
+#include "sim/queue.h"
+#include "wire/frame.h"
 
-struct sim_options {
-    uint64_t seed;
-    uint32_t writes;
-    bool is_verbose; /* print the trace as it goes */
+#define MACHINES_MAX 64
+#define OPAQUE_MAX   1024
+#define RECEIVERS    4
+#define TRACE_MAX    200
+#define TRACE_SIZE   176
+#define OPEN_MAX     64
+#define VIEWS_MAX    32
+
+/* A list of machines and their roles, as a config file has it. */
+struct sim_view {
+    uint64_t number; /* views that are given out later have higher ones */
+    enum tr_role roles[MACHINES_MAX];
 };
 
-struct sim_result {
-    const char *broken; /* NULL: all was well */
+struct machine {
+    struct tr_node *node;
+    void *region;
+    struct sim_disk disk;
+    struct sim_disk snapshot; /* to be rolled back to */
+    bool has_snapshot;
+    struct tr_log_segment *replaying;
+    char address[32];
+    struct sim_view view;
+    uint64_t boot_ms;
+    int64_t skew_ms; /* how far its wall clock is from true time */
+    int64_t drift;   /* of its boot clock, millionths */
+    uint64_t started_ms;
+    uint64_t stepped_ms;
+    uint32_t shared; /* timers that others have too, when it went down */
+    uint64_t paused_until_ms;
+    uint64_t wake_ms; /* true time */
+    uint32_t epoch;
+    uint32_t store; /* how often its disk was new */
+    bool is_used;   /* it has been part of a cluster */
+    bool is_running;
+    bool is_ready;
+    bool is_draining;
+    bool is_stopped;
+    bool stays_down; /* after that: it has left */
+};
+
+struct link {
+    bool is_up;
+    uint64_t up_ms;
+    uint32_t epoch;
+    uint64_t cut_until_ms;        /* no connection before */
+    uint64_t stalled_until_ms[2]; /* by direction: from the lower, from the higher */
+    uint64_t last_ms[2];          /* frames of one direction keep their order */
+};
+
+struct open_request {
+    uint64_t token;
+    uint32_t write; /* 0: a read */
+    uint32_t machine;
+    uint32_t subject; /* of a read: the write that it looks for */
+    uint64_t asked_ms;
+};
+
+struct world {
+    const struct sim_options *options;
+    struct tr_random random;
+    struct sim_model model;
+    struct machine machines[MACHINES_MAX];
+    uint32_t machine_count;                        /* that there can be */
+    struct link links[MACHINES_MAX][MACHINES_MAX]; /* [lower][higher] */
+    bool faults[SIM_FAULTS];
+    struct sim_view views[VIEWS_MAX]; /* by number, the latest ones */
+    uint64_t view_number;             /* as the operator wants it now */
+    bool is_scaling;
+    uint64_t scaled_ms; /* when step 1 was made */
+    struct tr_effects *effects;
+    bool is_large; /* so many timers that not everything can be looked at */
+    size_t memory_size;
+    size_t segment_size;
+    uint64_t now_ms;
+    uint64_t began_ms;
+    uint64_t steps_most;
+    struct sim_queue queue;
+    struct open_request open[OPEN_MAX];
+    uint32_t open_count;
+    uint64_t token;
+    uint32_t recent;                     /* the write that was acknowledged last */
+    unsigned receiver_status[RECEIVERS]; /* 0: nobody listens */
+    bool is_healed;
+    bool is_lone;         /* one node at a time may be away */
+    bool is_sluggish;     /* links stall, for long */
+    uint64_t impaired_ms; /* when something was last wrong */
     uint64_t trace_hash;
-    uint64_t timers;
-    uint64_t pops;
-    uint64_t crashes;
-    uint64_t steps;
-    uint64_t least_lateness_ms;
+    char traces[TRACE_MAX][TRACE_SIZE];
+    uint64_t trace_count;
+    bool is_telling;  /* frames are traced too */
+    uint32_t hostile; /* a machine; MACHINES_MAX: none is */
+    uint64_t frame_count[TR_FRAMES];
+    uint64_t frame_bytes;
+    struct sim_result result;
+    struct tr_timer_body body;
+    char uri[64];
+    char key[32];
+    char opaque[OPAQUE_MAX];
 };
 
-/* Runs a whole life; on failure the trace's tail goes to standard output. */
-struct sim_result sim_world_run(const struct sim_options *options);
+static inline struct sim_view *sim_view(struct world *world)
+{
+    return &world->views[world->view_number % VIEWS_MAX];
+}
 
-/* The same for a cluster of several nodes, on a network that fails too. */
-struct sim_result sim_cluster_run(const struct sim_options *options);
+/* world.c */
+uint64_t sim_draw(struct world *world, uint64_t bound);
+bool sim_chance(struct world *world, uint64_t of); /* one of so many */
+__attribute__((format(printf, 2, 3), nonnull(2))) void sim_trace(struct world *world,
+                                                                 const char *format, ...);
+void sim_break(struct world *world, const char *what);
+void sim_fault(struct world *world, enum sim_fault fault); /* it happens */
+struct world *sim_world_new(const struct sim_options *options);
+void sim_world_free(struct world *world);
+void sim_advance(struct world *world, uint64_t limit_ms);
+void sim_plan(struct world *world, uint32_t machine, struct sim_pending pending, uint64_t delay_ms);
+const char *sim_name(uint32_t machine); /* A, B, C... */
+
+/* machine.c */
+void sim_start(struct world *world, uint32_t index);
+void sim_crash(struct world *world, uint32_t index, uint64_t down_ms);
+void sim_drain(struct world *world, uint32_t index);
+void sim_step(struct world *world, uint32_t index, struct tr_event *event);
+void sim_set_view(struct world *world, uint32_t index);
+bool sim_is_empty(const struct world *world, uint32_t index); /* it holds no timer */
+bool sim_is_settled(const struct world *world, uint32_t index);
+void sim_cover(struct world *world, uint32_t index); /* adds up what its node has been through */
+
+/* network.c */
+struct link *sim_link(struct world *world, uint32_t a, uint32_t b);
+uint16_t sim_member(const struct world *world, uint32_t machine, uint32_t other);
+void sim_break_link(struct world *world, uint32_t a, uint32_t b);
+void sim_connect(struct world *world);
+void sim_send(struct world *world, uint32_t from, const struct tr_effect *effect);
+void sim_reset(struct world *world, uint32_t from, uint16_t member);
+unsigned sim_reach(const struct world *world, uint32_t index); /* nodes of its view, itself too */
+
+/* client.c */
+void sim_ask(struct world *world);
+void sim_collide(struct world *world);
+void sim_answer(struct world *world, uint32_t index, const struct tr_effect *effect);
+void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effect);
+void sim_note(struct world *world, const struct tr_effect *effect);
+
+/* tell.c */
+void sim_tell_frame(struct world *world, uint32_t from, uint32_t to, const uint8_t *bytes,
+                    size_t size);
+
+void sim_tell_records(struct world *world, uint32_t index); /* that are not where they belong */
+
+/* check.c */
+void sim_check_places(struct world *world);
+
+/* hostile.c */
+void sim_hostile(struct world *world);
 
 #endif

@@ -8,7 +8,8 @@
  *    8  8  id                             32  4  URI, a text
  *   16  8  version                        36     varints: part, sequence, attempt, moves, lag,
  *   24  2  version node                          interval, repeat-for, factor; list, 2 bytes each;
- *   26  3  segment                               tags, each 4 bytes and a varint; content type, 4
+ *   26  3  segment                               the same of `from` after its count, if flagged;
+ *                                                tags, each 4 bytes and a varint; content type, 4
  *                                                bytes if flagged; opaque size; opaque
  *
  * It exists in memory alone; wire/log_entry.c has the form on disk.
@@ -31,11 +32,14 @@
 
 #define LIVE      0x80
 #define HAS_TYPE  0x40
-#define FLAG_MASK 0x3f
+#define HAS_FROM  0x20
+#define FLAG_MASK 0x1f
+#define FORGOTTEN 0xffff /* in `from`: no node */
 
 /* Everything but the opaque bytes. */
 #define HEAD_MAX                                                                                   \
-    (FIXED + 9 * TR_VARINT_MAX + 2 * TR_LIST_MAX + TR_TAGS_MAX * (4 + TR_VARINT_MAX) + 4)
+    (FIXED + 9 * TR_VARINT_MAX + 2 * (TR_LIST_MAX + TR_FROM_MAX) + 1 +                             \
+     TR_TAGS_MAX * (4 + TR_VARINT_MAX) + 4)
 
 #define LARGE_RECORD 8192
 #define HEAD_GROWTH  64 /* sequence, attempt, moves and lag as long as they get */
@@ -126,6 +130,24 @@ bool tr_book_matches(const struct tr_book *book, tr_ref ref, enum tr_record_stat
            tr_book_due(book, ref) == due_ms;
 }
 
+void tr_book_forget(struct tr_book *book, tr_ref ref, uint16_t member)
+{
+    uint8_t *bytes = bytes_at(book, ref);
+    struct tr_reader in =
+        tr_reader_on(bytes + FIXED, 8 * TR_VARINT_MAX + 2 * (TR_LIST_MAX + TR_FROM_MAX) + 1);
+    if ((bytes[0] & HAS_FROM) == 0)
+        return;
+    for (unsigned i = 0; i < 8; i++)
+        tr_get_varint(&in);
+    tr_get_bytes(&in, 2 * (size_t)(bytes[AT_COUNTS] & 0x0f));
+    uint64_t count = tr_get_number(&in, 1);
+    size_t at = (size_t)(in.at - bytes);
+    for (uint64_t i = 0; i < count; i++, at += 2) {
+        if (tr_load(bytes + at, 2) == member)
+            tr_store(bytes + at, FORGOTTEN, 2);
+    }
+}
+
 static void release_texts(struct tr_book *book, const struct texts *texts, unsigned tag_count)
 {
     if (texts->uri != TR_ARENA_NONE)
@@ -163,7 +185,8 @@ static size_t pack_head(const struct tr_record *record, const struct texts *text
 {
     struct tr_writer out = tr_writer_on(head, HEAD_MAX);
     uint8_t has_type = texts->content_type != TR_ARENA_NONE ? HAS_TYPE : 0;
-    tr_put_number(&out, (uint64_t)LIVE | has_type | record->flags, 1);
+    uint8_t has_from = record->from_count > 0 ? HAS_FROM : 0;
+    tr_put_number(&out, (uint64_t)LIVE | has_type | has_from | record->flags, 1);
     tr_put_number(&out, TR_STATE_UNSAFE, 1);
     tr_put_number(&out, record->due_ms, 6);
     tr_put_number(&out, record->id, 8);
@@ -184,6 +207,10 @@ static size_t pack_head(const struct tr_record *record, const struct texts *text
     tr_put_varint(&out, record->factor);
     for (unsigned i = 0; i < record->list_count; i++)
         tr_put_number(&out, record->list[i], 2);
+    if (has_from)
+        tr_put_number(&out, record->from_count, 1);
+    for (unsigned i = 0; i < record->from_count; i++)
+        tr_put_number(&out, record->from[i], 2);
     for (unsigned i = 0; i < record->tag_count; i++) {
         tr_put_number(&out, texts->tags[i], 4);
         tr_put_varint(&out, record->tags[i].count);
@@ -224,6 +251,13 @@ static void unpack(const struct tr_book *book, tr_ref ref, struct tr_record *rec
     record->factor = (uint32_t)tr_get_varint(&in);
     for (unsigned i = 0; i < record->list_count; i++)
         record->list[i] = (uint16_t)tr_get_number(&in, 2);
+    record->from_count = 0;
+    uint64_t from_count = (bytes[0] & HAS_FROM) != 0 ? tr_get_number(&in, 1) : 0;
+    for (uint64_t i = 0; i < from_count; i++) {
+        record->from[record->from_count] = (uint16_t)tr_get_number(&in, 2);
+        if (record->from[record->from_count] != FORGOTTEN)
+            record->from_count++;
+    }
     for (unsigned i = 0; i < record->tag_count; i++) {
         texts->tags[i] = (tr_ref)tr_get_number(&in, 4);
         record->tags[i].name = tr_strings_text(&book->tags, texts->tags[i]);
@@ -268,7 +302,8 @@ tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record)
 {
     struct texts texts;
     uint8_t head[HEAD_MAX];
-    TR_ASSERT(record->tag_count <= TR_TAGS_MAX && record->list_count <= TR_LIST_MAX);
+    TR_ASSERT(record->tag_count <= TR_TAGS_MAX && record->list_count <= TR_LIST_MAX &&
+              record->from_count <= TR_FROM_MAX);
     if (!hold_texts(book, record, &texts))
         return TR_ARENA_NONE;
     size_t size = pack_head(record, &texts, head);
@@ -352,6 +387,9 @@ tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_record *
     changed.moves = record->moves;
     changed.due_ms = record->due_ms;
     changed.lag_ms = record->lag_ms;
+    if ((old.flags & ~record->flags & TR_RECORD_MOVING) != 0)
+        changed.from_count = 0; /* it has arrived */
+
     size_t size = pack_head(&changed, &texts, head);
     return settle(book, ref, head, size, old.opaque, true);
 }

@@ -48,7 +48,8 @@ tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record);
  * is for a smaller record without new texts. */
 tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record *record);
 
-/* Changes sequence, attempt, moves, due, lag and flags alone: never for want of ordinary room. */
+/* Changes sequence, attempt, moves, due, lag and flags alone: never for want of ordinary room. One
+ * that no longer moves comes from nowhere. */
 tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_record *record);
 
 void tr_book_remove(struct tr_book *book, tr_ref ref);
@@ -82,6 +83,9 @@ void tr_book_set_state(struct tr_book *book, tr_ref ref, enum tr_record_state st
 /* Which places of its list are known to have exactly this order. Any change clears it. */
 uint8_t tr_book_acked(const struct tr_book *book, tr_ref ref);
 void tr_book_set_acked(struct tr_book *book, tr_ref ref, uint8_t acked);
+
+/* Takes a node out of `from`, in its place. */
+void tr_book_forget(struct tr_book *book, tr_ref ref, uint16_t member);
 
 bool tr_book_valid(const struct tr_book *book);
 

@@ -25,6 +25,22 @@ void tr_wheel_init(struct tr_wheel *wheel, struct tr_arena *arena, uint64_t now_
     wheel->now_ms = now_ms;
 }
 
+void tr_wheel_clear(struct tr_wheel *wheel, uint64_t now_ms)
+{
+    struct tr_arena *arena = wheel->arena;
+    for (unsigned level = 0; level < TR_WHEEL_LEVELS; level++) {
+        for (uint32_t slot = 0; slot < TR_WHEEL_SLOTS; slot++) {
+            while (wheel->slots[level][slot].count > 0)
+                tr_fifo_pop(&wheel->slots[level][slot], arena);
+        }
+    }
+    while (wheel->ready.count > 0)
+        tr_fifo_pop(&wheel->ready, arena);
+    while (wheel->sweep_kept.count > 0)
+        tr_fifo_pop(&wheel->sweep_kept, arena);
+    tr_wheel_init(wheel, arena, now_ms);
+}
+
 static uint32_t slot_of(unsigned level, uint64_t due_ms)
 {
     return (uint32_t)(due_ms >> DIGIT * level) & SLOT_MASK;

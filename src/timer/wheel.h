@@ -41,6 +41,9 @@ struct tr_wheel {
 
 void tr_wheel_init(struct tr_wheel *wheel, struct tr_arena *arena, uint64_t now_ms);
 
+/* Takes everything out; the time may be an earlier one then. */
+void tr_wheel_clear(struct tr_wheel *wheel, uint64_t now_ms);
+
 /* Adds an entry that falls due at `due_ms`, at once if that is past. False when memory is out. */
 bool tr_wheel_arm(struct tr_wheel *wheel, tr_ref ref, uint64_t due_ms);
 

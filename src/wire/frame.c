@@ -4,8 +4,6 @@
 #include "base/assert.h"
 #include "wire/key.h"
 
-#define BUCKETS_MAX 4096
-
 /* Small negative numbers are small too. */
 static void put_signed(struct tr_writer *out, int64_t value)
 {
@@ -84,38 +82,6 @@ static void get_beat(struct tr_reader *in, struct tr_frame *frame)
     frame->of.beat.popping_from_ms = tr_get_varint(in);
 }
 
-static void put_buckets(struct tr_writer *out, const struct tr_frame *frame)
-{
-    tr_put_number(out, frame->of.buckets.first, 2);
-    tr_put_number(out, frame->of.buckets.count, 2);
-    tr_put_bytes(out, frame->of.buckets.sums, (size_t)8 * frame->of.buckets.count);
-}
-
-static void get_buckets(struct tr_reader *in, struct tr_frame *frame)
-{
-    frame->of.buckets.first = (uint16_t)get_limited(in, 2, BUCKETS_MAX);
-    frame->of.buckets.count = (uint16_t)get_limited(in, 2, BUCKETS_MAX - frame->of.buckets.first);
-    frame->of.buckets.sums = tr_get_bytes(in, (size_t)8 * frame->of.buckets.count);
-}
-
-static void put_list(struct tr_writer *out, const struct tr_frame *frame)
-{
-    tr_put_number(out, frame->of.list.view, 8);
-    tr_put_number(out, frame->of.list.cursor, 8);
-    tr_put_number(out, frame->of.list.first, 2);
-    tr_put_number(out, frame->of.list.count, 2);
-    tr_put_number(out, frame->of.list.limit, 2);
-}
-
-static void get_list(struct tr_reader *in, struct tr_frame *frame)
-{
-    frame->of.list.view = tr_get_number(in, 8);
-    frame->of.list.cursor = tr_get_number(in, 8);
-    frame->of.list.first = (uint16_t)get_limited(in, 2, BUCKETS_MAX);
-    frame->of.list.count = (uint16_t)get_limited(in, 2, BUCKETS_MAX - frame->of.list.first);
-    frame->of.list.limit = (uint16_t)tr_get_number(in, 2);
-}
-
 void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
 {
     tr_put_number(out, (uint64_t)frame->kind, 1);
@@ -131,34 +97,27 @@ void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
     case TR_FRAME_WRITE:
         tr_put_varint(out, frame->of.write.operation);
         tr_put_number(out, (uint64_t)frame->of.write.mode, 1);
-        tr_put_number(out, frame->of.write.had, 1);
         return;
     case TR_FRAME_ANSWER:
         tr_put_varint(out, frame->of.answer.operation);
         tr_put_number(out, (uint64_t)frame->of.answer.result, 1);
         return;
+    case TR_FRAME_COPIES:
     case TR_FRAME_OUTCOMES:
     case TR_FRAME_ACKS:
-    case TR_FRAME_CLAIMS:
     case TR_FRAME_MARKS:
-        return;
-    case TR_FRAME_DROP:
-        tr_put_varint(out, frame->of.drop.operation);
+    case TR_FRAME_CLAIMS:
+    case TR_FRAME_DROPS:
+    case TR_FRAME_DROPPED:
         return;
     case TR_FRAME_ASK:
         tr_put_varint(out, frame->of.ask.operation);
+        tr_put_number(out, (uint64_t)frame->of.ask.mode, 1);
         tr_put_number(out, frame->of.ask.id, 8);
+        tr_put_varint(out, frame->of.ask.sequence);
         return;
     case TR_FRAME_BUCKETS:
-        put_buckets(out, frame);
-        return;
-    case TR_FRAME_LIST:
-        put_list(out, frame);
-        return;
-    case TR_FRAME_PAGE:
-        tr_put_number(out, frame->of.page.view, 8);
-        tr_put_number(out, frame->of.page.cursor, 8);
-        tr_put_number(out, frame->of.page.is_last, 1);
+        tr_put_bytes(out, frame->of.sums, (size_t)8 * TR_BUCKETS);
         return;
     case TR_FRAME_PART:
         tr_put_number(out, frame->of.part.is_last, 1);
@@ -171,22 +130,30 @@ void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
 static void get_write(struct tr_reader *in, struct tr_frame *frame)
 {
     frame->of.write.operation = tr_get_varint(in);
-    frame->of.write.mode = (enum tr_write_mode)get_limited(in, 1, TR_WRITE_COPY);
-    frame->of.write.had = (uint8_t)tr_get_number(in, 1);
+    frame->of.write.mode = (enum tr_write_mode)get_limited(in, 1, TR_WRITE_REPLACE);
     in->is_short |= (unsigned)frame->of.write.mode == 0;
 }
 
 static void get_answer(struct tr_reader *in, struct tr_frame *frame)
 {
     frame->of.answer.operation = tr_get_varint(in);
-    frame->of.answer.result = (enum tr_frame_result)get_limited(in, 1, TR_RESULT_BUSY);
+    frame->of.answer.result = (enum tr_frame_result)get_limited(in, 1, TR_RESULT_HELD);
     in->is_short |= (unsigned)frame->of.answer.result == 0;
+}
+
+static void get_ask(struct tr_reader *in, struct tr_frame *frame)
+{
+    frame->of.ask.operation = tr_get_varint(in);
+    frame->of.ask.mode = (enum tr_ask_mode)get_limited(in, 1, TR_ASK_REDRIVE);
+    frame->of.ask.id = tr_get_number(in, 8);
+    frame->of.ask.sequence = tr_get_varint(in);
+    in->is_short |= (unsigned)frame->of.ask.mode == 0;
 }
 
 bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
 {
     uint64_t kind = tr_get_number(in, 1);
-    if (in->is_short || kind == 0 || kind > TR_FRAME_MARKS)
+    if (in->is_short || kind == 0 || kind > TR_FRAME_PART)
         return false;
     frame->kind = (enum tr_frame_kind)kind;
     frame->heard_ms = 0;
@@ -208,31 +175,21 @@ bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
     case TR_FRAME_ANSWER:
         get_answer(in, frame);
         break;
-    case TR_FRAME_DROP:
-        frame->of.drop.operation = tr_get_varint(in);
-        break;
-    case TR_FRAME_ASK:
-        frame->of.ask.operation = tr_get_varint(in);
-        frame->of.ask.id = tr_get_number(in, 8);
-        has_entries = false;
-        break;
+    case TR_FRAME_COPIES:
     case TR_FRAME_OUTCOMES:
     case TR_FRAME_ACKS:
-    case TR_FRAME_CLAIMS:
     case TR_FRAME_MARKS:
+    case TR_FRAME_CLAIMS:
+    case TR_FRAME_DROPS:
+    case TR_FRAME_DROPPED:
+        break;
+    case TR_FRAME_ASK:
+        get_ask(in, frame);
+        has_entries = false;
         break;
     case TR_FRAME_BUCKETS:
-        get_buckets(in, frame);
+        frame->of.sums = tr_get_bytes(in, (size_t)8 * TR_BUCKETS);
         has_entries = false;
-        break;
-    case TR_FRAME_LIST:
-        get_list(in, frame);
-        has_entries = false;
-        break;
-    case TR_FRAME_PAGE:
-        frame->of.page.view = tr_get_number(in, 8);
-        frame->of.page.cursor = tr_get_number(in, 8);
-        frame->of.page.is_last = get_limited(in, 1, 1) == 1;
         break;
     case TR_FRAME_PART:
         frame->of.part.is_last = get_limited(in, 1, 1) == 1;
@@ -273,13 +230,32 @@ bool tr_frame_get_mark(struct tr_reader *in, struct tr_record *record, uint8_t *
     return !in->is_short;
 }
 
+void tr_frame_put_drop(struct tr_writer *out, const struct tr_record *record, uint64_t operation,
+                       bool is_exact)
+{
+    tr_put_key_order(out, record);
+    tr_put_varint(out, operation);
+    tr_put_number(out, is_exact, 1);
+}
+
+bool tr_frame_get_drop(struct tr_reader *in, struct tr_record *record, uint64_t *operation,
+                       bool *is_exact)
+{
+    if (in->at == in->end)
+        return false;
+    tr_get_key_order(in, record);
+    *operation = tr_get_varint(in);
+    *is_exact = get_limited(in, 1, 1) == 1;
+    return !in->is_short;
+}
+
 /* Bits that a later version might set are refused rather than carried along unread. */
 static uint8_t get_flags(struct tr_reader *in)
 {
-    return (uint8_t)get_limited(in, 1, TR_RECORD_KEYED | TR_RECORD_DEAD | TR_RECORD_TOMBSTONE);
+    return (uint8_t)get_limited(in, 1, TR_RECORD_FLAGS);
 }
 
-void tr_frame_put_outcome(struct tr_writer *out, const struct tr_record *record, int64_t due_in_ms)
+static void put_times(struct tr_writer *out, const struct tr_record *record, int64_t due_in_ms)
 {
     tr_put_key_order(out, record);
     tr_put_number(out, record->flags, 1);
@@ -287,7 +263,7 @@ void tr_frame_put_outcome(struct tr_writer *out, const struct tr_record *record,
     tr_put_varint(out, record->lag_ms);
 }
 
-bool tr_frame_get_outcome(struct tr_reader *in, struct tr_record *record, int64_t *due_in_ms)
+static bool get_times(struct tr_reader *in, struct tr_record *record, int64_t *due_in_ms)
 {
     if (in->at == in->end)
         return false;
@@ -299,6 +275,22 @@ bool tr_frame_get_outcome(struct tr_reader *in, struct tr_record *record, int64_
     return !in->is_short;
 }
 
+void tr_frame_put_outcome(struct tr_writer *out, const struct tr_record *record, int64_t due_in_ms,
+                          uint32_t check)
+{
+    put_times(out, record, due_in_ms);
+    tr_put_number(out, check, 4);
+}
+
+bool tr_frame_get_outcome(struct tr_reader *in, struct tr_record *record, int64_t *due_in_ms,
+                          uint32_t *check)
+{
+    if (!get_times(in, record, due_in_ms))
+        return false;
+    *check = (uint32_t)tr_get_number(in, 4);
+    return !in->is_short;
+}
+
 size_t tr_frame_record_bound(const struct tr_frame_record *from)
 {
     const struct tr_record *record = &from->record;
@@ -306,7 +298,7 @@ size_t tr_frame_record_bound(const struct tr_frame_record *from)
                   record->content_type.size + record->opaque.size;
     for (unsigned i = 0; i < record->list_count; i++)
         size += from->list[i].size + 2;
-    for (unsigned i = 0; i < from->from_count; i++)
+    for (unsigned i = 0; i < record->from_count; i++)
         size += from->from[i].size + 2;
     for (unsigned i = 0; i < record->tag_count; i++)
         size += record->tags[i].name.size + (size_t)2 * TR_VARINT_MAX;
@@ -333,13 +325,13 @@ static uint8_t get_names(struct tr_reader *in, struct tr_span *names, unsigned m
 void tr_frame_put_record(struct tr_writer *out, const struct tr_frame_record *from)
 {
     const struct tr_record *record = &from->record;
-    tr_frame_put_outcome(out, record, from->due_in_ms);
+    put_times(out, record, from->due_in_ms);
     tr_put_varint(out, record->interval_ms);
     tr_put_varint(out, record->repeat_ms);
     tr_put_number(out, record->factor, 1);
     tr_put_number(out, record->had, 1);
     put_names(out, from->list, record->list_count);
-    put_names(out, from->from, from->from_count);
+    put_names(out, from->from, record->from_count);
     tr_put_number(out, record->tag_count, 1);
     for (unsigned i = 0; i < record->tag_count; i++) {
         tr_put_span(out, record->tags[i].name);
@@ -364,7 +356,7 @@ static void get_tags(struct tr_reader *in, struct tr_record *record)
 bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
 {
     struct tr_record *record = &into->record;
-    if (!tr_frame_get_outcome(in, record, &into->due_in_ms))
+    if (!get_times(in, record, &into->due_in_ms))
         return false;
     record->due_ms = 0;
     record->segment = 0;
@@ -373,7 +365,7 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
     record->factor = (uint32_t)tr_get_number(in, 1);
     record->had = (uint8_t)tr_get_number(in, 1);
     record->list_count = get_names(in, into->list, TR_LIST_MAX);
-    into->from_count = get_names(in, into->from, TR_FROM_MAX);
+    record->from_count = get_names(in, into->from, TR_FROM_MAX);
     get_tags(in, record);
     record->uri = tr_get_span(in);
     record->content_type = tr_get_span(in);

@@ -17,41 +17,47 @@
 #define TR_FRAME_VERSION 1
 #define TR_FRAME_MAX     65536             /* bytes of a frame on a link, its size not counted */
 #define TR_FRAME_WHOLE   ((size_t)2 << 20) /* of one that came in parts */
-#define TR_FROM_MAX      16                /* nodes that a moving record comes from */
+#define TR_BUCKETS       4096              /* of hashes of ids, by their first bits */
 
 enum tr_frame_kind {
     TR_FRAME_HELLO = 1,    /* who I am; the first on a link, each way */
     TR_FRAME_BEAT = 2,     /* I live */
-    TR_FRAME_WRITE = 3,    /* store this record; entries: one */
-    TR_FRAME_ANSWER = 4,   /* what became of a WRITE, an ASK or a DROP */
-    TR_FRAME_OUTCOMES = 5, /* pops that succeeded or failed: new orders of records you hold */
-    TR_FRAME_ACKS = 6,     /* I have exactly these, durably */
-    TR_FRAME_CLAIMS = 7,   /* I am popping these */
-    TR_FRAME_DROP = 8,     /* let this go, or what is older */
-    TR_FRAME_ASK = 9,      /* what do you hold of this timer? */
-    TR_FRAME_BUCKETS = 10, /* sums over the records we share, to compare */
-    TR_FRAME_LIST = 11,    /* send me what you hold of these buckets, from a cursor */
-    TR_FRAME_PAGE = 12,    /* records, and the cursor to go on from */
-    TR_FRAME_PART = 13,    /* a piece of a frame that is too large for one */
-    TR_FRAME_MARKS = 14,   /* these nodes of their lists have these records, durably */
+    TR_FRAME_WRITE = 3,    /* a client's write; entries: one record */
+    TR_FRAME_ANSWER = 4,   /* what became of a WRITE or an ASK; entries: at most one record */
+    TR_FRAME_COPIES = 5,   /* records as they are here */
+    TR_FRAME_OUTCOMES = 6, /* pops that succeeded or failed: new orders of records you hold */
+    TR_FRAME_ACKS = 7,     /* I have exactly these, durably */
+    TR_FRAME_MARKS = 8,    /* these nodes of their lists have these records, durably */
+    TR_FRAME_CLAIMS = 9,   /* I am popping these */
+    TR_FRAME_DROPS = 10,   /* let these go, or what is older */
+    TR_FRAME_DROPPED = 11, /* they are gone here */
+    TR_FRAME_ASK = 12,     /* what do you hold of this timer? */
+    TR_FRAME_BUCKETS = 13, /* sums over the records we share, to compare */
+    TR_FRAME_PART = 14,    /* a piece of a frame that is too large for one */
 };
+
+#define TR_FRAMES (TR_FRAME_PART + 1)
 
 /* How a WRITE is meant. */
 enum tr_write_mode {
     TR_WRITE_CREATE = 1,  /* a client's POST: refused if the id is there */
     TR_WRITE_REPLACE = 2, /* a client's PUT or DELETE: refused if something newer is there */
-    TR_WRITE_COPY = 3,    /* a record as it is: the higher one stays */
+};
+
+/* What an ASK wants. */
+enum tr_ask_mode {
+    TR_ASK_READ = 1,
+    TR_ASK_REDRIVE = 2, /* try its dead pops again */
 };
 
 enum tr_frame_result {
-    TR_RESULT_STORED = 1, /* durable, or something higher is */
-    TR_RESULT_STALE = 2,  /* a higher version is here: its order follows */
+    TR_RESULT_STORED = 1, /* durable, or something higher is; the record follows if it may be */
+                          /* elsewhere too */
+    TR_RESULT_STALE = 2,  /* a higher version is here: it follows */
     TR_RESULT_EXISTS = 3, /* of CREATE: a live record of that id is here */
     TR_RESULT_FULL = 4,
-    TR_RESULT_NONE = 5,  /* of ASK: not here, and never was in this store */
-    TR_RESULT_MOVED = 6, /* of ASK: it was here and was moved away */
-    TR_RESULT_HELD = 7,  /* of ASK: here, with this order */
-    TR_RESULT_BUSY = 8,  /* of DROP: its callback is under way */
+    TR_RESULT_NONE = 5, /* of ASK: not here */
+    TR_RESULT_HELD = 6, /* of ASK: here, and it follows */
 };
 
 enum tr_beat_flag {
@@ -66,8 +72,7 @@ struct tr_frame_record {
     struct tr_record record;
     int64_t due_in_ms;
     struct tr_span list[TR_LIST_MAX]; /* record.list_count of them */
-    uint8_t from_count;               /* 0: it does not move */
-    struct tr_span from[TR_FROM_MAX];
+    struct tr_span from[TR_FROM_MAX]; /* record.from_count of them */
 };
 
 struct tr_frame {
@@ -96,36 +101,18 @@ struct tr_frame {
         struct {
             uint64_t operation;
             enum tr_write_mode mode;
-            uint8_t had; /* nodes of the list that have it already */
         } write;
         struct {
             uint64_t operation;
             enum tr_frame_result result;
-        } answer; /* entries: at most one, the record that is here */
+        } answer;
         struct {
             uint64_t operation;
-        } drop; /* entries: one, its key and order */
-        struct {
-            uint64_t operation;
+            enum tr_ask_mode mode;
             tr_timer_id id;
+            uint64_t sequence; /* of REDRIVE; 0: all of them */
         } ask;
-        struct {
-            uint16_t first;
-            uint16_t count;
-            const uint8_t *sums; /* 8 bytes each */
-        } buckets;
-        struct {
-            uint64_t view;
-            uint64_t cursor; /* hash(id) above this */
-            uint16_t first;
-            uint16_t count; /* buckets wanted */
-            uint16_t limit; /* of records */
-        } list;
-        struct {
-            uint64_t view;
-            uint64_t cursor;
-            bool is_last;
-        } page;
+        const uint8_t *sums; /* of BUCKETS, 8 bytes each */
         struct {
             bool is_last;
             struct tr_span bytes;
@@ -136,12 +123,17 @@ struct tr_frame {
 /* Appends the head of a frame. */
 void tr_frame_put(struct tr_writer *writer, const struct tr_frame *frame);
 
-/* Append an entry: of OUTCOMES, ACKS, CLAIMS and DROP the key and the order, of OUTCOMES also flags
- * and times, of MARKS which places of the list; of WRITE, ANSWER and PAGE the whole record. */
+/* Append an entry: of ACKS and CLAIMS the key and the order, of OUTCOMES also flags, times and a
+ * check of the list that they are meant for, of
+ * MARKS which places of the list, of DROPS and DROPPED an operation or 0, and
+ * whether that order alone is meant; of WRITE, ANSWER and COPIES
+ * the whole record. */
 void tr_frame_put_key(struct tr_writer *writer, const struct tr_record *record);
 void tr_frame_put_mark(struct tr_writer *writer, const struct tr_record *record, uint8_t mask);
+void tr_frame_put_drop(struct tr_writer *writer, const struct tr_record *record, uint64_t operation,
+                       bool is_exact);
 void tr_frame_put_outcome(struct tr_writer *writer, const struct tr_record *record,
-                          int64_t due_in_ms);
+                          int64_t due_in_ms, uint32_t check);
 void tr_frame_put_record(struct tr_writer *writer, const struct tr_frame_record *record);
 
 /* At least what tr_frame_put_record takes. */
@@ -153,7 +145,10 @@ bool tr_frame_get(struct tr_reader *reader, struct tr_frame *frame);
 /* The next entry. False at the end, or with reader->is_short set: it is broken. */
 bool tr_frame_get_key(struct tr_reader *reader, struct tr_record *record);
 bool tr_frame_get_mark(struct tr_reader *reader, struct tr_record *record, uint8_t *mask);
-bool tr_frame_get_outcome(struct tr_reader *reader, struct tr_record *record, int64_t *due_in_ms);
+bool tr_frame_get_drop(struct tr_reader *reader, struct tr_record *record, uint64_t *operation,
+                       bool *is_exact);
+bool tr_frame_get_outcome(struct tr_reader *reader, struct tr_record *record, int64_t *due_in_ms,
+                          uint32_t *check);
 bool tr_frame_get_record(struct tr_reader *reader, struct tr_frame_record *record);
 
 #endif

@@ -24,7 +24,7 @@
 #define TR_LOG_HEADER_MAX       (1024 + 16 * TR_LOG_INCARNATIONS_MAX + 260 * TR_LOG_NODES_MAX)
 #define TR_LOG_ENTRY_HEAD_MAX   (1 + TR_VARINT_MAX)
 
-/* A start of the node: a random number, and the position at which it began. */
+/* A start of the node: a random number, and the position at which the start before it ended. */
 struct tr_log_incarnation {
     uint64_t number;
     uint64_t start;

@@ -36,8 +36,8 @@ size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type,
 size_t tr_log_record_bound(const struct tr_record *record)
 {
     size_t size = TR_LOG_ENTRY_HEAD_MAX + TR_KEY_ORDER_MAX + 6 + 8 * TR_VARINT_MAX + 5 +
-                  2u * record->list_count + record->uri.size + record->content_type.size +
-                  record->opaque.size;
+                  2u * (record->list_count + (unsigned)record->from_count) + record->uri.size +
+                  record->content_type.size + record->opaque.size;
     for (unsigned i = 0; i < record->tag_count; i++)
         size += record->tags[i].name.size + (size_t)2 * TR_VARINT_MAX;
     return size;
@@ -56,7 +56,9 @@ static void put_record_body(struct tr_writer *out, const struct tr_record *recor
     tr_put_number(out, record->list_count, 1);
     for (unsigned i = 0; i < record->list_count; i++)
         tr_put_number(out, record->list[i], 2);
-    tr_put_number(out, 0, 1); /* the lists it comes from: none yet */
+    tr_put_number(out, record->from_count, 1);
+    for (unsigned i = 0; i < record->from_count; i++)
+        tr_put_number(out, record->from[i], 2);
     tr_put_number(out, record->tag_count, 1);
     for (unsigned i = 0; i < record->tag_count; i++) {
         tr_put_span(out, record->tags[i].name);
@@ -144,9 +146,10 @@ static void get_record(struct tr_reader *in, struct tr_record *record)
     record->factor = (uint32_t)factor;
     for (unsigned i = 0; i < record->list_count && !in->is_short; i++)
         record->list[i] = (uint16_t)tr_get_number(in, 2);
-    uint64_t from = tr_get_number(in, 1);
-    for (uint64_t i = 0; i < from; i++)
-        tr_get_number(in, 2);
+    record->from_count = (uint8_t)tr_get_number(in, 1);
+    in->is_short |= record->from_count > TR_FROM_MAX;
+    for (unsigned i = 0; i < record->from_count && !in->is_short; i++)
+        record->from[i] = (uint16_t)tr_get_number(in, 2);
     record->tag_count = (uint8_t)tr_get_number(in, 1);
     in->is_short |= record->tag_count > TR_TAGS_MAX;
     for (unsigned i = 0; i < record->tag_count && !in->is_short; i++) {
@@ -160,6 +163,7 @@ static void get_record(struct tr_reader *in, struct tr_record *record)
     in->is_short |= record->uri.size > TR_URI_MAX || record->content_type.size > TR_TYPE_MAX;
     if (in->is_short) {
         record->list_count = 0;
+        record->from_count = 0;
         record->tag_count = 0;
     }
 }
@@ -167,7 +171,7 @@ static void get_record(struct tr_reader *in, struct tr_record *record)
 /* Bits that a later writer might set are refused rather than carried along unread. */
 static bool is_flagged_well(const struct tr_record *record)
 {
-    return (record->flags & ~(TR_RECORD_KEYED | TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) == 0;
+    return (record->flags & ~TR_RECORD_FLAGS) == 0;
 }
 
 enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry *entry)

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static bool has_records(enum tr_frame_kind kind)
 {
-    return kind == TR_FRAME_WRITE || kind == TR_FRAME_ANSWER || kind == TR_FRAME_PAGE;
+    return kind == TR_FRAME_WRITE || kind == TR_FRAME_ANSWER || kind == TR_FRAME_COPIES;
 }
 
 static void read_records(struct tr_reader *in, struct tr_writer *out)
@@ -18,7 +18,8 @@ static void read_records(struct tr_reader *in, struct tr_writer *out)
     struct tr_frame_record record;
     while (tr_frame_get_record(in, &record)) {
         size_t before = out->size;
-        TR_ASSERT(record.record.list_count <= TR_LIST_MAX && record.from_count <= TR_FROM_MAX);
+        TR_ASSERT(record.record.list_count <= TR_LIST_MAX &&
+                  record.record.from_count <= TR_FROM_MAX);
         tr_frame_put_record(out, &record);
         TR_ASSERT(out->size - before <= tr_frame_record_bound(&record));
     }
@@ -28,13 +29,19 @@ static void read_keys(struct tr_reader *in, struct tr_writer *out, enum tr_frame
 {
     struct tr_record record;
     int64_t due_in_ms = 0;
+    uint32_t check = 0;
+    uint64_t operation = 0;
+    bool is_exact = false;
     uint8_t mask = 0;
     if (kind == TR_FRAME_MARKS) {
         while (tr_frame_get_mark(in, &record, &mask))
             tr_frame_put_mark(out, &record, mask);
     } else if (kind == TR_FRAME_OUTCOMES) {
-        while (tr_frame_get_outcome(in, &record, &due_in_ms))
-            tr_frame_put_outcome(out, &record, due_in_ms);
+        while (tr_frame_get_outcome(in, &record, &due_in_ms, &check))
+            tr_frame_put_outcome(out, &record, due_in_ms, check);
+    } else if (kind == TR_FRAME_DROPS || kind == TR_FRAME_DROPPED) {
+        while (tr_frame_get_drop(in, &record, &operation, &is_exact))
+            tr_frame_put_drop(out, &record, operation, is_exact);
     } else {
         while (tr_frame_get_key(in, &record))
             tr_frame_put_key(out, &record);

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Comparing: what two nodes share, by sums over ranges of hashes, whenever a link comes up. Where
+ * the sums are equal both have the same, and it is marked so; where they differ, each sends what
+ * the other is not known to have.
+ *
+ * A bucket that changes after it was summed counts as different. That somebody does not have a
+ * record is never concluded from a sum: it is sent.
+ */
+#include "node/internal.h"
+
+#define SUM_SLICE   4096
+#define WALK_SLICE  512
+#define WINDOW      64   /* messages that a walk keeps ahead */
+#define PATIENCE_MS 2000 /* for the other's sums */
+
+static unsigned bucket_of(tr_timer_id id)
+{
+    return (unsigned)(tr_book_hash(id) >> 52);
+}
+
+static bool bit(const uint64_t *bits, unsigned at)
+{
+    return (bits[at / 64] >> at % 64 & 1) != 0;
+}
+
+static void give_sums(struct tr_node *node, tr_ref *ref)
+{
+    if (*ref != TR_ARENA_NONE)
+        tr_arena_give(&node->arena, *ref);
+    *ref = TR_ARENA_NONE;
+}
+
+void tr_compare_end(struct tr_node *node, uint16_t index)
+{
+    struct tr_peer *peer = &node->peers[index];
+    give_sums(node, &peer->own_sums);
+    give_sums(node, &peer->their_sums);
+    node->comparing -= peer->compare != COMPARE_NOT;
+    peer->compare = COMPARE_NOT;
+}
+
+void tr_compare_begin(struct tr_node *node, uint16_t index)
+{
+    struct tr_peer *peer = &node->peers[index];
+    tr_compare_end(node, index);
+    size_t size = (size_t)8 * TR_BUCKETS;
+    peer->own_sums = tr_arena_take(&node->arena, TR_ARENA_STRING, size, false);
+    peer->is_behind = true;
+    peer->cursor = 0;
+    peer->sum_cursor = 0;
+    peer->has_sent_sums = false;
+    peer->compare_ms = node->now_ms;
+    memset(peer->equal, 0, sizeof peer->equal);
+    memset(peer->dirty, 0, sizeof peer->dirty);
+    if (peer->own_sums == TR_ARENA_NONE)
+        return;
+    memset(tr_arena_at(&node->arena, peer->own_sums), 0, size);
+    peer->compare = COMPARE_SUMMING;
+    node->comparing++;
+}
+
+void tr_compare_touched(struct tr_node *node, tr_timer_id id)
+{
+    unsigned bucket = bucket_of(id);
+    for (uint32_t i = 1; node->comparing > 0 && i < node->member_count; i++)
+        node->peers[i].dirty[bucket / 64] |= (uint64_t)1 << bucket % 64;
+}
+
+/* The same number wherever the same record is held. */
+static uint64_t sum_of(const struct tr_node *node, const struct tr_record *record)
+{
+    uint64_t words[7] = {record->id,
+                         record->part,
+                         record->version,
+                         record->sequence,
+                         (uint64_t)record->attempt << 32 | record->moves,
+                         (uint64_t)record->version_node << 32 | record->flags,
+                         tr_list_check(node, record)};
+    return tr_hash_xxh3(words, sizeof words);
+}
+
+static bool is_shared(const struct tr_record *record, uint16_t peer)
+{
+    return (record->flags & TR_RECORD_TOMBSTONE) == 0 && tr_is_listed(record, 0) &&
+           tr_is_listed(record, peer);
+}
+
+static void run_sums(struct tr_node *node, uint16_t index)
+{
+    struct tr_peer *peer = &node->peers[index];
+    struct tr_index_walk walk =
+        tr_index_seek(&node->book.index, peer->sum_cursor + (peer->sum_cursor > 0));
+    uint8_t *sums = tr_arena_at(&node->arena, peer->own_sums);
+    for (unsigned i = 0;; i++) {
+        struct tr_record record;
+        tr_ref ref = TR_ARENA_NONE;
+        if (!tr_index_next(&walk, &ref)) {
+            peer->compare = COMPARE_SUMMED;
+            return;
+        }
+        uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
+        if (i >= SUM_SLICE && hash != peer->sum_cursor)
+            return;
+        peer->sum_cursor = hash;
+        tr_book_unpack(&node->book, ref, &record);
+        uint8_t *sum = sums + (size_t)8 * (hash >> 52);
+        if (is_shared(&record, index))
+            tr_store(sum, tr_load(sum, 8) ^ sum_of(node, &record), 8);
+    }
+}
+
+static void conclude(struct tr_node *node, uint16_t index)
+{
+    struct tr_peer *peer = &node->peers[index];
+    const uint8_t *own = tr_arena_at(&node->arena, peer->own_sums);
+    const uint8_t *theirs = tr_arena_at(&node->arena, peer->their_sums);
+    for (unsigned i = 0; i < TR_BUCKETS; i++) {
+        bool is_equal = tr_load(own + (size_t)8 * i, 8) == tr_load(theirs + (size_t)8 * i, 8);
+        if (!is_equal)
+            tr_cover(node, RULE_DIFFERS);
+        peer->equal[i / 64] |= (uint64_t)is_equal << i % 64;
+    }
+    peer->compare = COMPARE_DONE;
+}
+
+void tr_compare_heard(struct tr_node *node, uint16_t index, const uint8_t *sums)
+{
+    struct tr_peer *peer = &node->peers[index];
+    size_t size = (size_t)8 * TR_BUCKETS;
+    if (peer->compare != COMPARE_SUMMING && peer->compare != COMPARE_SUMMED)
+        return;
+    give_sums(node, &peer->their_sums);
+    peer->their_sums = tr_arena_take(&node->arena, TR_ARENA_STRING, size, false);
+    if (peer->their_sums != TR_ARENA_NONE)
+        memcpy(tr_arena_at(&node->arena, peer->their_sums), sums, size);
+}
+
+static void set_acked(struct tr_node *node, tr_ref ref, unsigned place, bool is_acked)
+{
+    uint8_t acked = tr_book_acked(&node->book, ref);
+    uint8_t mask = (uint8_t)(1u << place);
+    tr_book_set_acked(&node->book, ref, (uint8_t)(is_acked ? acked | mask : acked & ~mask));
+}
+
+void tr_forget_acks(struct tr_node *node, uint16_t index)
+{
+    struct tr_index_walk walk = tr_index_seek(&node->book.index, 0);
+    tr_ref ref = TR_ARENA_NONE;
+    struct tr_record record;
+    while (tr_index_next(&walk, &ref)) {
+        tr_book_unpack(&node->book, ref, &record);
+        if (tr_is_listed(&record, index))
+            set_acked(node, ref, tr_place_of(&record, index), false);
+    }
+}
+
+/* A broken twin: a bucket of which the other has nothing is let go. */
+static bool let_go(struct tr_node *node, struct tr_peer *peer, tr_ref ref, unsigned bucket)
+{
+    bool is_absent =
+        tr_breaks(node, TWIN_ABSENCE) && peer->their_sums != TR_ARENA_NONE &&
+        tr_load((uint8_t *)tr_arena_at(&node->arena, peer->their_sums) + (size_t)8 * bucket, 8) ==
+            0 &&
+        tr_book_state(&node->book, ref) == TR_STATE_ARMED;
+    if (is_absent)
+        tr_drop(node, ref);
+    return is_absent;
+}
+
+/* What the other is not known to have, in the order of hashes: parts of one timer together. */
+static void run_walk(struct tr_node *node, uint16_t index)
+{
+    struct tr_peer *peer = &node->peers[index];
+    struct tr_index_walk walk = tr_index_seek(&node->book.index, peer->cursor);
+    uint64_t last = peer->cursor;
+    for (unsigned i = 0; peer->is_behind; i++) {
+        struct tr_record record;
+        tr_ref ref = TR_ARENA_NONE;
+        if (!tr_index_next(&walk, &ref)) {
+            peer->is_behind = false;
+            peer->cursor = 0;
+            tr_compare_end(node, index);
+            return;
+        }
+        uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
+        if (hash != last && (i >= WALK_SLICE || peer->count >= WINDOW)) {
+            peer->cursor = hash;
+            return;
+        }
+        last = hash;
+        unsigned bucket = (unsigned)(hash >> 52);
+        bool is_equal = peer->compare == COMPARE_DONE && bit(peer->equal, bucket);
+        if (is_equal && bit(peer->dirty, bucket)) {
+            tr_cover(node, RULE_DIRTY);
+            is_equal = false;
+        }
+        tr_book_unpack(&node->book, ref, &record);
+        if (peer->compare == COMPARE_DONE && is_shared(&record, index)) {
+            if (is_equal)
+                tr_cover(node, RULE_COMPARED);
+            set_acked(node, ref, tr_place_of(&record, index), is_equal);
+        }
+        if (!tr_is_owed(node, ref, index, &record))
+            continue;
+        if (is_shared(&record, index) && let_go(node, peer, ref, bucket)) {
+            peer->cursor = hash;
+            return;
+        }
+        tr_send_owed(node, index, &record);
+        struct tr_fifo_entry entry = {ref, node->steady_ms + AGAIN_OWED_MS};
+        if (!tr_fifo_push(&peer->owed, &node->arena, entry)) {
+            peer->cursor = hash;
+            return;
+        }
+    }
+}
+
+void tr_compare_run(struct tr_node *node, uint16_t index)
+{
+    struct tr_peer *peer = &node->peers[index];
+    if (peer->compare == COMPARE_SUMMING)
+        run_sums(node, index);
+    if (peer->compare == COMPARE_SUMMED && peer->their_sums != TR_ARENA_NONE)
+        conclude(node, index);
+    bool is_done =
+        peer->compare == COMPARE_NOT || (peer->compare == COMPARE_DONE && peer->has_sent_sums);
+    bool is_waiting = !is_done && node->now_ms < peer->compare_ms + PATIENCE_MS;
+    /* Who has not yet heard what it missed has nothing to say: it may be long over. */
+    if (peer->is_behind && !is_waiting && node->is_popping && peer->count < WINDOW)
+        run_walk(node, index);
+}

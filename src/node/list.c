@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The nodes of a record: who is named, whose turn it is, and where the view wants it.
+ *
+ * A record's own list rules, not the view: replicas in order, then stand-ins. Beside it stand the
+ * nodes that may hold an older copy and must be told (`from`). While a record moves those are the
+ * ones that had it before, in their old order, and they pop first; so whoever holds the record as
+ * it was and whoever holds it as it will be agree on whose turn it is.
+ */
+#include "node/internal.h"
+
+bool tr_is_listed(const struct tr_record *record, uint16_t member)
+{
+    return tr_place_of(record, member) < record->list_count;
+}
+
+static bool is_from(const struct tr_record *record, uint16_t member)
+{
+    for (unsigned i = 0; i < record->from_count; i++) {
+        if (record->from[i] == member)
+            return true;
+    }
+    return false;
+}
+
+bool tr_is_named(const struct tr_record *record, uint16_t member)
+{
+    return tr_is_listed(record, member) || is_from(record, member);
+}
+
+/* No room for more than these: one that is left out is told when it is met. */
+void tr_remember(struct tr_record *record, uint16_t member)
+{
+    if (!is_from(record, member) && record->from_count < TR_FROM_MAX)
+        record->from[record->from_count++] = member;
+}
+
+unsigned tr_names(const struct tr_record *record, uint16_t *names)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < record->list_count; i++)
+        names[count++] = record->list[i];
+    for (unsigned i = 0; i < record->from_count; i++) {
+        if (!tr_is_listed(record, record->from[i]))
+            names[count++] = record->from[i];
+    }
+    return count;
+}
+
+/* The same number on every holder of a record. */
+static uint64_t nominal_due(const struct tr_record *record)
+{
+    return (record->version >> 16) + tr_record_pop(record) * record->interval_ms;
+}
+
+/* Whether a node was not there when this pop was shared out: it comes after all that were. */
+static bool is_late_comer(const struct tr_node *node, const struct tr_record *record,
+                          uint16_t member)
+{
+    uint64_t from_ms = member == 0 ? node->popping_from_ms : node->peers[member].popping_from_ms;
+    return nominal_due(record) < from_ms;
+}
+
+/* Appends those of a group, in the order of attempts, late comers last. */
+static unsigned append_turns(const struct tr_node *node, const struct tr_record *record,
+                             uint32_t attempt, const uint16_t *group, unsigned size,
+                             uint16_t *turns)
+{
+    unsigned count = 0;
+    for (unsigned pass = 0; pass < 2; pass++) {
+        for (unsigned i = 0; i < size; i++) {
+            uint16_t member = group[(attempt + i) % size];
+            bool is_late = is_late_comer(node, record, member);
+            if (is_late && member == 0 && pass == 1)
+                tr_cover(node, RULE_LAST_IN_TURN);
+            if (is_late == (pass == 1))
+                turns[count++] = member;
+        }
+    }
+    return count;
+}
+
+unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, uint32_t attempt,
+                  uint16_t *turns)
+{
+    uint16_t rest[TR_LIST_MAX];
+    unsigned rest_count = 0;
+    bool is_moving = (record->flags & TR_RECORD_MOVING) != 0 && record->from_count > 0;
+    if (tr_breaks(node, TWIN_ARM_BEFORE_DROPS) && !is_from(record, 0))
+        is_moving = false;
+    if (!is_moving)
+        return append_turns(node, record, attempt, record->list, record->list_count, turns);
+    for (unsigned i = 0; i < record->list_count; i++) {
+        if (!is_from(record, record->list[i]))
+            rest[rest_count++] = record->list[i];
+    }
+    unsigned count = append_turns(node, record, attempt, record->from, record->from_count, turns);
+    return count + append_turns(node, record, attempt, rest, rest_count, turns + count);
+}
+
+uint32_t tr_list_check(const struct tr_node *node, const struct tr_record *record)
+{
+    uint64_t hash = 0;
+    for (unsigned i = 0; i < record->list_count; i++)
+        hash = tr_hash_mix(hash + node->members[record->list[i]].hash);
+    return (uint32_t)hash;
+}
+
+/* ---- what the view wants ---- */
+
+unsigned tr_copies(const struct tr_node *node, uint32_t factor)
+{
+    unsigned copies = factor < node->view.count ? factor : node->view.count;
+    return copies < TR_LIST_MAX ? copies : TR_LIST_MAX;
+}
+
+/* Up, and not just starting: what is new there would not pop yet. */
+static bool is_serving(const struct tr_node *node, uint16_t member)
+{
+    const struct tr_peer *peer = &node->peers[member];
+    return member == 0 || (peer->is_up && (peer->flags & TR_BEAT_READY) != 0);
+}
+
+unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
+                 const uint16_t *failed, unsigned failed_count, bool is_new, uint16_t *list)
+{
+    uint16_t order[TR_VIEW_NODES_MAX];
+    unsigned copies = tr_copies(node, factor);
+    unsigned missing = 0;
+    unsigned count = tr_place(node, id, copies, order);
+    unsigned wanted = 0;
+    for (unsigned i = 0; i < count && wanted < TR_LIST_MAX; i++) {
+        bool is_good = is_new ? is_serving(node, order[i]) : tr_node_is_up(node, order[i]);
+        for (unsigned k = 0; k < failed_count; k++)
+            is_good &= failed[k] != order[i];
+        if (i >= copies && (missing == 0 || !is_good))
+            continue;
+        missing += i < copies && !is_good;
+        missing -= i >= copies;
+        list[wanted++] = order[i];
+        if (i + 1 == copies && missing > 0) /* only then does it matter who comes next */
+            count = tr_place(node, id, TR_VIEW_NODES_MAX, order);
+    }
+    return wanted;
+}
+
+bool tr_is_placed_well(const struct tr_node *node, const struct tr_record *record)
+{
+    uint16_t placed[TR_LIST_MAX];
+    unsigned count = tr_place(node, record->id, tr_copies(node, record->factor), placed);
+    unsigned down = 0;
+    if (record->list_count < count)
+        return false;
+    for (unsigned i = 0; i < count; i++) {
+        if (record->list[i] != placed[i])
+            return false;
+        down += !tr_node_is_up(node, placed[i]);
+    }
+    return record->list_count - count <= down; /* no stand-in for a node that is there */
+}
+
+bool tr_has_enough(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    uint8_t acked = tr_book_acked(&node->book, ref);
+    unsigned count = 0;
+    for (unsigned i = 0; i < record->list_count; i++)
+        count += record->list[i] == 0 || (acked & 1u << i) != 0;
+    return count >= tr_copies(node, record->factor);
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Settling: bringing each record to the nodes where the view places it, and then letting it go
+ * everywhere else. Restart, return, repair and scaling are all this.
+ *
+ * One node moves a record, the first of those that hold it which is up and popping: the same that
+ * pops it. So a level never has two owners, and a record that moves is popped by who popped it
+ * before, until all of the new list have it and all others have let go.
+ *
+ *   settled
+ *     the view places it elsewhere, or a stand-in is no longer needed:
+ *   moving     a new list, `from` the old one; told to both; copies owed to the new list
+ *     enough of the new list have it:
+ *   dropping   those of the old list that are not on the new one are told to let go
+ *     all of them have, or are down:
+ *   settled    told to the new list, which pops from now on; who is down stays in `from`, and is
+ *              told when it comes back
+ *
+ * None of this is kept beside the record: whoever takes over goes on from what the record says. A
+ * change on the way, an outcome or a new version, has a higher order, and is waited for anew.
+ *
+ * The book is walked by the hash of ids from a cursor, which no insert, pop or change moves a
+ * record across. A walk ends; it comes again when something was found, or when who is up or the
+ * view changes. While nodes that are up show other views nothing is moved, since two nodes that
+ * disagree would move it to and fro.
+ */
+#include "node/internal.h"
+
+#define WALK_SLICE 256
+#define MOVES_MAX  512 /* under way at once */
+#define OFFERS_MAX 32
+#define JOIN_MS    10000
+#define AGAIN_MS   1000
+#define LOOK_MS    500
+#define NEAR_MS    1000 /* a timer that is due sooner pops first */
+
+static bool views_agree(const struct tr_node *node)
+{
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        const struct tr_peer *peer = &node->peers[i];
+        if (peer->is_up && node->members[i].role != TR_ROLE_NONE && peer->view != node->view.id)
+            return false;
+    }
+    return true;
+}
+
+bool tr_is_wide(const struct tr_node *node)
+{
+    bool is_wide = node->settling.is_unsettled;
+    for (uint32_t i = 0; i < node->member_count && !is_wide; i++) {
+        const struct tr_peer *peer = &node->peers[i];
+        is_wide = node->members[i].role > TR_ROLE_STAYING ||
+                  (i > 0 && peer->is_up &&
+                   (peer->view != node->view.id || (peer->flags & TR_BEAT_UNSETTLED) != 0));
+    }
+    return is_wide && !tr_breaks(node, TWIN_NARROW);
+}
+
+/* The others hear of it at once: a write that is acknowledged must reach what is not in place. */
+static void set_unsettled(struct tr_node *node, bool is_unsettled)
+{
+    if (node->settling.is_unsettled == is_unsettled)
+        return;
+    node->settling.is_unsettled = is_unsettled;
+    tr_beat_now(node);
+}
+
+void tr_settle_again(struct tr_node *node)
+{
+    node->settling.is_walking = true;
+    node->settling.is_found = false;
+    node->settling.offers = 0;
+    node->settling.cursor = 0;
+}
+
+/* Who moves it: the first that is up and pops, this node if there is none. */
+uint16_t tr_find_mover(const struct tr_node *node, const struct tr_record *record)
+{
+    uint16_t turns[TR_NAMES_MAX];
+    unsigned count = tr_turns(node, record, 0, turns);
+    for (unsigned i = 0; i < count; i++) {
+        if (turns[i] == 0 && i > 0 && (record->flags & TR_RECORD_MOVING) != 0)
+            tr_cover(node, RULE_MOVE_TAKEN);
+        if (turns[i] == 0 || tr_is_popping(node, turns[i]))
+            return turns[i];
+    }
+    return 0;
+}
+
+/* Who should move it may have let it go for something higher that this node has not heard of: it is
+ * shown first to who would have that, then to who should move it. A few in a walk: those that are
+ * only on their way are gone by the next one. */
+static void offer(struct tr_node *node, uint16_t mover, const struct tr_record *record,
+                  bool may_send)
+{
+    if (!may_send || node->settling.offers >= OFFERS_MAX)
+        return;
+    uint16_t placed[TR_LIST_MAX];
+    unsigned count = tr_place(node, record->id, tr_copies(node, record->factor), placed);
+    node->settling.offers++;
+    tr_cover(node, RULE_OFFERED);
+    if (node->settling.walks % 2 == 0)
+        tr_send_copy(node, mover, record);
+    for (unsigned i = 0; node->settling.walks % 2 == 1 && i < count; i++) {
+        if (placed[i] != 0)
+            tr_send_copy(node, placed[i], record);
+    }
+}
+
+static void follow(struct tr_node *node, tr_ref ref)
+{
+    struct tr_fifo_entry entry = {ref, 0};
+    if (!tr_fifo_push(&node->settling.moves, &node->arena, entry))
+        node->settling.is_found = true; /* the next walk meets it */
+}
+
+/* A pop that is near, or under way, comes first. */
+static bool may_change(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    bool is_idle = tr_book_state(&node->book, ref) == TR_STATE_ARMED;
+    bool is_near = record->interval_ms >= 2 * (uint64_t)NEAR_MS &&
+                   (record->flags & TR_RECORD_DEAD) == 0 &&
+                   record->due_ms < node->steady_ms + NEAR_MS;
+    if (is_near)
+        tr_cover(node, RULE_MOVE_WAITS);
+    return is_idle && !is_near && !tr_is_claimed(node, record) && tr_has_room(node, record);
+}
+
+/* Who has just joined is waited for, rather than to find a stand-in and move it twice. */
+static bool is_too_soon(const struct tr_node *node, const struct tr_record *record)
+{
+    uint16_t placed[TR_LIST_MAX];
+    unsigned count = tr_place(node, record->id, tr_copies(node, record->factor), placed);
+    bool are_up = true;
+    for (unsigned i = 0; i < count; i++)
+        are_up &= tr_node_is_up(node, placed[i]);
+    return !are_up && node->now_ms < node->settling.changed_ms + JOIN_MS;
+}
+
+/* It gets its new list, and comes from where it is. */
+static void begin(struct tr_node *node, tr_ref ref, struct tr_record *record)
+{
+    struct tr_record old = *record;
+    if (!may_change(node, ref, record) || is_too_soon(node, record))
+        return;
+    tr_cover(node, (old.flags & TR_RECORD_MOVING) != 0 ? RULE_MOVE_AGAIN : RULE_MOVE_BEGUN);
+    bool was_moving = (old.flags & TR_RECORD_MOVING) != 0;
+    record->from_count = 0;
+    for (unsigned i = 0; was_moving && i < old.from_count; i++)
+        tr_remember(record, old.from[i]);
+    for (unsigned i = 0; i < old.list_count; i++)
+        tr_remember(record, old.list[i]);
+    for (unsigned i = 0; !was_moving && i < old.from_count; i++)
+        tr_remember(record, old.from[i]);
+    tr_remember(record, 0);
+    record->list_count =
+        (uint8_t)tr_want(node, record->id, record->factor, NULL, 0, false, record->list);
+    record->flags |= TR_RECORD_MOVING;
+    record->moves++;
+    tr_ref placed = tr_put(node, record, ref);
+    if (placed == TR_ARENA_NONE)
+        return;
+    tr_tell(node, placed, true); /* it is armed when it is durable */
+    follow(node, placed);
+}
+
+/* All of the new list have it, and nobody else who could be asked: it is where it belongs. */
+static void finish(struct tr_node *node, tr_ref ref, struct tr_record *record)
+{
+    struct tr_record old = *record;
+    if (tr_book_state(&node->book, ref) != TR_STATE_ARMED || !tr_has_room(node, record))
+        return;
+    record->flags &= (uint8_t)~TR_RECORD_MOVING;
+    record->moves++;
+    record->from_count = 0;
+    for (unsigned i = 0; i < old.from_count; i++) {
+        if (old.from[i] != 0 && !tr_is_listed(record, old.from[i]))
+            tr_remember(record, old.from[i]);
+    }
+    tr_cover(node, RULE_MOVE_ENDED);
+    bool has_absent = record->from_count > 0;
+    if (has_absent) {
+        tr_cover(node, RULE_ABSENT);
+        ref = tr_put(node, record, ref);
+        if (ref == TR_ARENA_NONE)
+            return;
+    } else {
+        ref = tr_change(node, ref, &old, record);
+    }
+    tr_tell(node, ref, has_absent);
+    if (!tr_is_listed(record, 0))
+        follow(node, ref);
+}
+
+/* True: somebody is still to let go. */
+static bool send_drops(struct tr_node *node, const struct tr_record *record, bool may_send)
+{
+    bool is_waiting = false;
+    for (unsigned i = 0; i < record->from_count; i++) {
+        uint16_t member = record->from[i];
+        if (member == 0 || tr_is_listed(record, member) || !tr_node_is_up(node, member))
+            continue;
+        is_waiting = true;
+        if (!may_send)
+            continue;
+        tr_cover(node, RULE_DROP_SENT);
+        tr_send(node, member,
+                (struct tr_message){
+                    .kind = MESSAGE_DROP,
+                    .id = record->id,
+                    .part = record->part,
+                    .order = tr_record_order(record),
+                });
+    }
+    return is_waiting;
+}
+
+/* Nobody of the new list is only just starting: it would not pop. */
+static bool can_take_over(const struct tr_node *node, const struct tr_record *record)
+{
+    for (unsigned i = 0; i < record->list_count; i++) {
+        const struct tr_peer *peer = &node->peers[record->list[i]];
+        if (record->list[i] != 0 && peer->is_up && (peer->flags & TR_BEAT_POPPING) == 0)
+            return false;
+    }
+    return true;
+}
+
+static void advance(struct tr_node *node, tr_ref ref, struct tr_record *record, bool may_send)
+{
+    if (!tr_has_enough(node, ref, record)) {
+        uint16_t wanted[TR_LIST_MAX];
+        unsigned count = tr_want(node, record->id, record->factor, NULL, 0, false, wanted);
+        bool is_same = count == record->list_count &&
+                       memcmp(wanted, record->list, count * sizeof wanted[0]) == 0;
+        if (!is_same)
+            begin(node, ref, record); /* one of the new list is down: a stand-in */
+        return;                       /* else it is owed, and comes */
+    }
+    if (!send_drops(node, record, may_send) && can_take_over(node, record))
+        finish(node, ref, record);
+}
+
+/* A copy that is not wanted here goes when those who should have it do. */
+static void leave(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    enum tr_record_state state = tr_book_state(&node->book, ref);
+    if (!tr_has_enough(node, ref, record))
+        return; /* it is owed to them */
+    if ((state != TR_STATE_ARMED && state != TR_STATE_UNSAFE) || !tr_has_room(node, record))
+        return;
+    tr_cover(node, RULE_LEFT);
+    tr_drop(node, ref);
+}
+
+/* A tombstone stays where it is; but who is to have its timer by a new view may hold what it ended,
+ * from a node that saw that view earlier. */
+static void address(struct tr_node *node, tr_ref ref, struct tr_record *record)
+{
+    uint16_t placed[TR_LIST_MAX];
+    enum tr_record_state state = tr_book_state(&node->book, ref);
+    if (node->settling.view == node->view.id || state != TR_STATE_ARMED || !views_agree(node))
+        return;
+    unsigned count = tr_place(node, record->id, tr_copies(node, record->factor), placed);
+    bool is_changed = false;
+    for (unsigned i = 0; i < count; i++) {
+        if (placed[i] == 0 || tr_is_named(record, placed[i]))
+            continue;
+        tr_remember(record, placed[i]);
+        is_changed = true;
+    }
+    if (!is_changed || !tr_has_room(node, record))
+        return;
+    tr_cover(node, RULE_ADDRESSED);
+    ref = tr_put(node, record, ref);
+    if (ref != TR_ARENA_NONE)
+        tr_tell(node, ref, false);
+}
+
+/* True: it is not where it belongs. */
+static bool look(struct tr_node *node, tr_ref ref, bool may_send)
+{
+    struct tr_record record;
+    tr_book_unpack(&node->book, ref, &record);
+    if ((record.flags & TR_RECORD_TOMBSTONE) != 0) {
+        address(node, ref, &record);
+        return false;
+    }
+    bool is_moving = (record.flags & TR_RECORD_MOVING) != 0;
+    bool is_well = tr_is_placed_well(node, &record);
+    if (!is_moving && is_well && tr_is_listed(&record, 0))
+        return false;
+    if (!node->is_popping || tr_book_state(&node->book, ref) == TR_STATE_UNSAFE)
+        return true;
+    if (!views_agree(node)) {
+        tr_cover(node, RULE_VIEWS_DIFFER);
+        return true;
+    }
+    uint16_t mover = tr_find_mover(node, &record);
+    if (!is_moving && !tr_is_listed(&record, 0) && (is_well || mover != 0))
+        leave(node, ref, &record);
+    else if (mover != 0)
+        offer(node, mover, &record, may_send);
+    else if (is_well)
+        advance(node, ref, &record, may_send);
+    else
+        begin(node, ref, &record);
+    return true;
+}
+
+void tr_settle_look(struct tr_node *node, tr_ref ref, bool may_send)
+{
+    if (!look(node, ref, may_send))
+        return;
+    set_unsettled(node, true);
+    if (!node->settling.is_walking && node->settling.again_ms > node->now_ms + AGAIN_MS)
+        node->settling.again_ms = node->now_ms + AGAIN_MS;
+}
+
+/* ---- the walk ---- */
+
+/* A broken twin of the walk: the next record by due time. What pops meanwhile is passed over. */
+static bool next_by_due(const struct tr_node *node, uint64_t *cursor, tr_ref *next)
+{
+    struct tr_index_walk walk = tr_index_seek(&node->book.index, 0);
+    uint64_t best = UINT64_MAX;
+    tr_ref ref = TR_ARENA_NONE;
+    while (tr_index_next(&walk, &ref)) {
+        uint64_t due_ms = tr_book_due(&node->book, ref);
+        if (due_ms > *cursor && due_ms < best) {
+            best = due_ms;
+            *next = ref;
+        }
+    }
+    *cursor = best;
+    return best != UINT64_MAX;
+}
+
+static bool next_record(const struct tr_node *node, struct tr_index_walk *walk, uint64_t *cursor,
+                        tr_ref *ref)
+{
+    if (tr_breaks(node, TWIN_PAGE_BY_DUE))
+        return next_by_due(node, cursor, ref);
+    if (!tr_index_next(walk, ref))
+        return false;
+    *cursor = tr_book_hash(tr_book_id(&node->book, *ref));
+    return true;
+}
+
+static void end_walk(struct tr_node *node)
+{
+    struct tr_settling *settling = &node->settling;
+    settling->is_walking = false;
+    settling->cursor = 0;
+    settling->walks++;
+    if (views_agree(node))
+        settling->view = node->view.id;
+    bool is_left = settling->is_found || settling->moves.count > 0;
+    settling->again_ms = is_left ? node->now_ms + AGAIN_MS : TR_NODE_NEVER;
+    if (tr_breaks(node, TWIN_PAGE_BY_DUE))
+        settling->again_ms = TR_NODE_NEVER;
+    set_unsettled(node, is_left);
+}
+
+/* The refs of a slice are gathered first: to look at one may change the book. */
+static void walk_slice(struct tr_node *node)
+{
+    struct tr_settling *settling = &node->settling;
+    tr_ref refs[WALK_SLICE];
+    unsigned count = 0;
+    uint64_t cursor = settling->cursor;
+    struct tr_index_walk walk = tr_index_seek(&node->book.index, cursor + (cursor > 0));
+    tr_ref ref = TR_ARENA_NONE;
+    bool is_over = false;
+    uint64_t last = cursor;
+    while (!is_over) {
+        is_over = !next_record(node, &walk, &cursor, &ref);
+        /* All parts of a timer, which share its hash, are of one slice. */
+        if (is_over || (cursor != last && count + TR_PARTS_MAX + 1 >= WALK_SLICE) ||
+            count == WALK_SLICE)
+            break;
+        last = cursor;
+        refs[count++] = ref;
+    }
+    settling->cursor = last;
+    for (unsigned i = 0; i < count; i++) {
+        if (tr_arena_holds(&node->arena, refs[i]))
+            settling->is_found |= look(node, refs[i], true);
+    }
+    if (is_over)
+        end_walk(node);
+}
+
+/* Moves under way: acknowledgements take them on; this is for those that do not come. */
+static void run_moves(struct tr_node *node)
+{
+    struct tr_settling *settling = &node->settling;
+    if (settling->moves.count == 0 || node->now_ms < settling->look_ms)
+        return;
+    settling->look_ms = node->now_ms + LOOK_MS;
+    for (uint32_t count = settling->moves.count; count > 0; count--) {
+        struct tr_fifo_entry entry = tr_fifo_pop(&settling->moves, &node->arena);
+        if (tr_arena_holds(&node->arena, entry.ref) && look(node, entry.ref, true))
+            settling->is_found = true;
+        if (tr_arena_holds(&node->arena, entry.ref) && settling->moves.count < MOVES_MAX) {
+            struct tr_record record;
+            tr_book_unpack(&node->book, entry.ref, &record);
+            bool is_done = (record.flags & (TR_RECORD_MOVING | TR_RECORD_TOMBSTONE)) == 0 &&
+                           tr_is_listed(&record, 0);
+            if (!is_done && (record.flags & TR_RECORD_TOMBSTONE) == 0)
+                tr_fifo_push(&settling->moves, &node->arena, entry);
+        }
+    }
+}
+
+void tr_settle_run(struct tr_node *node)
+{
+    struct tr_settling *settling = &node->settling;
+    if (!node->is_popping)
+        return;
+    run_moves(node);
+    if (!settling->is_walking && node->now_ms >= settling->again_ms)
+        tr_settle_again(node);
+    if (settling->is_walking && settling->moves.count < MOVES_MAX)
+        walk_slice(node);
+}
+
+tr_mono_ms tr_settle_wake_at(const struct tr_node *node)
+{
+    const struct tr_settling *settling = &node->settling;
+    if (!node->is_popping || node->phase != PHASE_READY)
+        return TR_NODE_NEVER;
+    if (settling->is_walking && settling->moves.count < MOVES_MAX)
+        return node->now_ms;
+    tr_mono_ms wake = settling->moves.count > 0 ? settling->look_ms : TR_NODE_NEVER;
+    return !settling->is_walking && settling->again_ms < wake ? settling->again_ms : wake;
+}

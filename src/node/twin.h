@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules that can be broken on purpose, and a count of how often each branch was taken: for the
+ * simulator, which must find every broken twin and leave no branch untried. In the daemon's build
+ * both are nothing.
+ */
+#ifndef TR_NODE_TWIN_H
+#define TR_NODE_TWIN_H
+
+/* clang-format off */
+#define TR_TWINS_LIST(X)                                                                           \
+    X(ACK_BEFORE_SYNC, "ack-before-sync",   "a write is answered before it is on disk")            \
+    X(ONE_COPY, "one-copy",          "a write is answered when one node has it")                   \
+    X(STALE_IGNORED, "stale-ignored",     "a lower stamp than the one held is taken as stored")    \
+    X(NARROW, "narrow",            "writes go to the list alone, also in a transition")            \
+    X(DROP_IS_TOMBSTONE, "drop-is-tombstone", "a drop is written as a tombstone")                  \
+    X(ABSENCE, "absence",           "what another node does not list is taken as gone")            \
+    X(OLD_FRAMES, "old-frames",        "a frame is believed however old it is")                    \
+    X(ONE_LIST, "one-list",          "while it moves, only the new list is told")                  \
+    X(ARM_BEFORE_DROPS, "arm-before-drops",  "the new list pops before the old one has let go")    \
+    X(PAGE_BY_DUE, "page-by-due",       "settling walks by due time, not by a cursor")             \
+    X(NO_BARRIER, "no-barrier",        "a node that starts pops at once")                          \
+    X(NO_CLAIMS, "no-claims",         "a slow pop is not claimed")                                 \
+    X(NO_TAKEOVER, "no-takeover",       "a dead node's pops wait for their position")              \
+    X(FORGET_AT_ONCE, "forget-at-once",    "tombstones are forgotten when they are written")       \
+    X(NO_STAND_IN, "no-stand-in",       "nobody stands in for a node that is down")                \
+    X(TORN_IS_DAMAGE,    "torn-is-damage",    "a torn tail passes for damage")
+
+#define TR_RULES_LIST(X)                                                                           \
+    X(STAND_IN, "a stand-in is asked")                                                             \
+    X(REDRAWN, "an id is drawn again since a replica is down")                                     \
+    X(STALE, "a stamp is raised above one that is held")                                           \
+    X(EXISTS, "an id is taken")                                                                    \
+    X(UNKNOWN, "the outcome of a write is unknown")                                                \
+    X(WIDE, "a write goes to every node")                                                          \
+    X(EXTENDED, "a write goes to those who held what it replaced")                                 \
+    X(READ, "a timer is read on other nodes")                                                      \
+    X(REDRIVEN, "dead pops are tried again on another node")                                       \
+    X(FULL, "a copy is refused for want of room")                                                  \
+    X(ADMISSION, "a new timer is refused since a replica is full")                                 \
+    X(OWED, "a node that was told and kept silent is sent the record")                             \
+    X(HIGHER, "a lower copy is answered with a higher one")                                        \
+    X(STRAY_LEARNS, "a copy that should not be there is let go for a higher one")                  \
+    X(COMPARED, "a bucket is equal, and its records are known to be there")                        \
+    X(DIFFERS, "a bucket differs")                                                                 \
+    X(DIRTY, "a bucket changed while it was compared")                                             \
+    X(NEW_STORE, "a node comes back with another store")                                           \
+    X(ROLLED_BACK, "a node comes back with an older state of its store")                           \
+    X(OLD_FRAME, "a frame is too old")                                                             \
+    X(MOVE_BEGUN, "a move begins")                                                                 \
+    X(MOVE_AGAIN, "a move begins again, to other nodes")                                           \
+    X(MOVE_WAITS, "a move waits for a pop that is near")                                           \
+    X(MOVE_TAKEN, "a move is taken over from a node that is gone")                                 \
+    X(VIEWS_DIFFER, "settling waits since views differ")                                           \
+    X(DROP_SENT, "an old holder is told to let go")                                                \
+    X(DROP_BUSY, "a drop waits for a callback")                                                    \
+    X(DROP_REFUSED, "a drop meets something newer")                                                \
+    X(DROP_NOTHING, "a drop finds nothing")                                                        \
+    X(ABSENT, "a move ends while an old holder is away")                                           \
+    X(ABSENT_TOLD, "that one is told when it comes back")                                          \
+    X(ADDRESSED, "a tombstone is sent to where its timer would be now")                            \
+    X(MOVED, "a copy comes to who has let it go, and is not taken")                                \
+    X(HALF_OPEN, "a link is given up since nothing was heard on it for long")                      \
+    X(ADOPTED, "an older list names somebody who must hear of it")                                 \
+    X(OFFERED, "a holder shows a record to who should move it")                                    \
+    X(MOVE_ENDED, "a move ends")                                                                   \
+    X(LEFT, "a node that is no replica any more lets its own copy go")                             \
+    X(CLAIMED, "a pop is claimed")                                                                 \
+    X(CLAIM_HELD, "a claim holds a backup back")                                                   \
+    X(TAKEOVER, "a backup pops at once since those before it are down")                            \
+    X(LATE_TURN, "a backup pops since those before it were silent too long")                       \
+    X(HANDED_OVER, "a receiver was not reached, and another node tries")                           \
+    X(SPLIT_OFF, "a failed pop splits off")                                                        \
+    X(BARRIER, "a node waits at the barrier")                                                      \
+    X(BARRIER_AGAIN,"a node that stood still waits at the barrier again")                          \
+    X(LAST_IN_TURN, "a node that started lately leaves a pop to others")                           \
+    X(CLOCK_CORRECTED, "a node that starts finds that its clock was set")                          \
+    X(DRAINED, "a node stops, and others make its pops")                                           \
+    X(SKEWED, "a node whose clock is ahead refuses writes")                                        \
+    X(TOMBSTONE_KEPT, "a tombstone waits for a node that has not heard")                           \
+    X(TOMBSTONE_GONE, "a tombstone is forgotten")
+/* clang-format on */
+
+#define TR_AS_TWIN(name, text, what) TWIN_##name,
+enum tr_twin { TWIN_NONE, TR_TWINS_LIST(TR_AS_TWIN) TWIN_COUNT };
+#undef TR_AS_TWIN
+
+#define TR_AS_RULE(name, what) RULE_##name,
+enum tr_rule { TR_RULES_LIST(TR_AS_RULE) RULE_COUNT };
+#undef TR_AS_RULE
+
+#endif

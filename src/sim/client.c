@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clients, on whatever node they find, and receivers, which are theirs too. */
+#include "sim/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RASH_MS     500
+#define PATIENCE_MS 400
+#define CLEAR_MS    3000
+#define LONG_MS     3600000 /* a timer that is still there when the life is over */
+
+static uint64_t draw_interval(struct world *world)
+{
+    if (world->is_sluggish && sim_chance(world, 2))
+        return LONG_MS + sim_draw(world, LONG_MS);
+    switch (sim_draw(world, 8)) {
+    case 0:
+        return 1 + sim_draw(world, 50);
+    case 1:
+        return 20000 + sim_draw(world, 20000);
+    case 2:
+        return LONG_MS + sim_draw(world, LONG_MS);
+    case 3:
+        return 100 + sim_draw(world, 1500);
+    default:
+        return 1 + sim_draw(world, 6000);
+    }
+}
+
+static void fill_body(struct world *world, uint32_t number)
+{
+    const struct sim_write *write = &world->model.writes[number];
+    int size = snprintf(world->opaque, sizeof world->opaque, "%u ", number);
+    size_t extra = sim_chance(world, 30) ? sim_draw(world, 900) : sim_draw(world, 60);
+    memset(world->opaque + size, 'x', extra);
+    snprintf(world->uri, sizeof world->uri, "http://receiver-%u/pop", number % RECEIVERS);
+    world->body = (struct tr_timer_body){
+        .interval_ms = write->interval_ms,
+        .repeat_ms = write->pops > 1 ? write->interval_ms * write->pops : 0,
+        .uri = {world->uri, strlen(world->uri)},
+        .opaque = {world->opaque, (size_t)size + extra},
+        .factor = write->factor,
+    };
+}
+
+static bool is_open(const struct sim_write *write)
+{
+    return !write->is_acked && !write->is_refused && !write->is_maybe;
+}
+
+/* The latest write to the id of an earlier timer; 0: none was found. */
+static uint32_t pick_write(struct world *world)
+{
+    for (unsigned i = 0; i < 8 && world->model.count > 1; i++) {
+        uint32_t number = 1 + (uint32_t)sim_draw(world, world->model.count - 1);
+        uint32_t back = (uint32_t)sim_draw(world, 40);
+        if (world->is_sluggish && back < world->model.count - 1)
+            number = world->model.count - 1 - back;
+        else if (sim_chance(world, 3) && world->recent != 0)
+            number = world->recent; /* at once, before all clocks have heard of it */
+        while (world->model.writes[number].replaced_by != 0)
+            number = world->model.writes[number].replaced_by;
+        const struct sim_write *write = &world->model.writes[number];
+        if (write->id != 0 && !is_open(write) && !write->has_key)
+            return number;
+    }
+    return 0;
+}
+
+static uint32_t new_write(struct world *world, uint32_t old, bool is_cancel)
+{
+    uint64_t interval = draw_interval(world);
+    bool is_repeated = interval < 10000 && sim_chance(world, interval < 1600 ? 2 : 4);
+    uint32_t pops = is_repeated ? 1 + (uint32_t)sim_draw(world, SIM_POPS_MAX) : 1;
+    struct sim_write write = {
+        .id = old != 0 ? world->model.writes[old].id : 0,
+        .replicas = old != 0 ? world->model.writes[old].replicas : 0,
+        .asked_ms = world->now_ms,
+        .interval_ms = interval,
+        .pops = is_cancel ? 0 : pops,
+        .is_long = interval >= LONG_MS,
+        .follows = old,
+        .is_clear = world->now_ms > world->model.impaired_ms + CLEAR_MS,
+        .is_rash = world->model.has_faults && old != 0 &&
+                   world->now_ms < world->model.writes[old].acked_ms + RASH_MS,
+        .factor = old != 0 ? world->model.writes[old].factor : 1 + (uint32_t)sim_draw(world, 3),
+    };
+    uint32_t number = sim_model_ask(&world->model, write);
+    sim_model_follow(&world->model, old, number);
+    return number;
+}
+
+static void read_one(struct world *world, uint32_t index, struct tr_event *event)
+{
+    uint32_t old = pick_write(world);
+    if (old == 0)
+        return;
+    const struct sim_write *write = &world->model.writes[old];
+    static const struct tr_api_request query;
+    event->of.request.kind = sim_chance(world, 5) ? TR_API_REDRIVE : TR_API_READ;
+    event->of.request.query = &query;
+    event->of.request.token = ++world->token;
+    event->of.request.timer = (struct tr_timer_text){
+        .id = write->id, .factor = write->factor, .replicas = write->replicas};
+    world->open[world->open_count++] = (struct open_request){
+        .token = world->token,
+        .machine = index,
+        .subject = event->of.request.kind == TR_API_READ ? old : 0,
+        .asked_ms = world->now_ms,
+    };
+    if (event->of.request.kind == TR_API_REDRIVE)
+        sim_model_redrive(&world->model, write->id);
+    sim_trace(world, "client reads %u on %s", old, sim_name(index));
+    sim_step(world, index, event);
+}
+
+/* It has not heard of the latest view, or does not see everybody. */
+static bool is_torn(const struct world *world, uint32_t index)
+{
+    if (world->machines[index].view.number != world->view_number)
+        return true;
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        const struct machine *machine = &world->machines[i];
+        const struct link *link = index < i ? &world->links[index][i] : &world->links[i][index];
+        if (i != index && machine->is_used && !machine->stays_down &&
+            (!link->is_up || world->now_ms < link->up_ms + 500 ||
+             machine->view.number != world->view_number))
+            return true;
+    }
+    return false;
+}
+
+void sim_ask(struct world *world)
+{
+    uint32_t index = (uint32_t)sim_draw(world, world->machine_count);
+    const struct machine *machine = &world->machines[index];
+    struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED};
+    if (world->open_count == OPEN_MAX || !machine->is_ready || index == world->hostile ||
+        machine->paused_until_ms > world->now_ms)
+        return;
+    if (sim_chance(world, 8)) {
+        read_one(world, index, &event);
+        return;
+    }
+    uint32_t old = sim_chance(world, 3) ? pick_write(world) : 0;
+    bool is_cancel = old != 0 && sim_chance(world, 2);
+    bool is_keyed = old == 0 && sim_chance(world, 12);
+    uint32_t number = new_write(world, old, is_cancel);
+    struct sim_write *write = &world->model.writes[number];
+    fill_body(world, number);
+    event.of.request.token = ++world->token;
+    event.of.request.kind = old == 0 ? TR_API_CREATE : is_cancel ? TR_API_CANCEL : TR_API_REPLACE;
+    event.of.request.body = &world->body;
+    if (is_keyed) {
+        snprintf(world->key, sizeof world->key, "key %u", (unsigned)sim_draw(world, 20));
+        event.of.request.key = (struct tr_span){world->key, strlen(world->key)};
+        write->has_key = true;
+    }
+    if (old != 0)
+        event.of.request.timer = (struct tr_timer_text){
+            .id = write->id, .factor = write->factor, .replicas = write->replicas};
+    world->open[world->open_count++] = (struct open_request){
+        .token = world->token, .write = number, .machine = index, .asked_ms = world->now_ms};
+    write->copies = sim_reach(world, index);
+    write->is_torn = is_torn(world, index);
+    world->result.operations++;
+    sim_trace(world, "client %s %u on %s, due in %llu ms%s%u",
+              is_cancel  ? "cancels"
+              : old != 0 ? "replaces"
+                         : "creates",
+              number, sim_name(index), (unsigned long long)write->interval_ms,
+              old != 0 ? ", over " : ", copies ", old != 0 ? old : write->factor);
+    sim_step(world, index, &event);
+}
+
+static void create_on(struct world *world, uint32_t index)
+{
+    struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED};
+    uint32_t number = new_write(world, 0, false);
+    world->model.writes[number].copies = sim_reach(world, index);
+    fill_body(world, number);
+    event.of.request.token = ++world->token;
+    event.of.request.kind = TR_API_CREATE;
+    event.of.request.body = &world->body;
+    world->open[world->open_count++] = (struct open_request){
+        .token = world->token, .write = number, .machine = index, .asked_ms = world->now_ms};
+    sim_trace(world, "client creates %u on %s", number, sim_name(index));
+    sim_step(world, index, &event);
+}
+
+/* A client that gives a timer, by PUT, the very id that another node is about to draw. */
+void sim_collide(struct world *world)
+{
+    if (world->recent == 0 || world->model.has_faults || world->is_scaling ||
+        world->now_ms < world->scaled_ms + 5000)
+        return;
+    struct sim_write made = world->model.writes[world->recent];
+    uint32_t index = (uint32_t)(made.id >> 20 & 0x3ff);
+    uint32_t other = (uint32_t)sim_draw(world, world->machine_count);
+    uint64_t at_ms = world->now_ms + 20;
+    if (made.has_key || made.follows != 0 || index == other || index >= world->machine_count ||
+        !world->machines[index].is_ready || !world->machines[other].is_ready ||
+        world->open_count + 2 > OPEN_MAX)
+        return;
+    struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED};
+    uint32_t number = new_write(world, 0, false);
+    struct sim_write *write = &world->model.writes[number];
+    write->id = (at_ms & (((uint64_t)1 << 34) - 1)) << 30 | (made.id & 0x3fffffff);
+    write->id = (write->id & ~(uint64_t)0xfffff) | ((made.id + 1) & 0xfffff);
+    write->copies = sim_reach(world, other);
+    fill_body(world, number);
+    event.of.request.token = ++world->token;
+    event.of.request.kind = TR_API_REPLACE;
+    event.of.request.body = &world->body;
+    event.of.request.timer = (struct tr_timer_text){.id = write->id, .factor = write->factor};
+    world->open[world->open_count++] = (struct open_request){
+        .token = world->token, .write = number, .machine = other, .asked_ms = world->now_ms};
+    sim_trace(world, "client puts %u on %s, at an id to come", number, sim_name(other));
+    sim_step(world, other, &event);
+    sim_advance(world, at_ms);
+    /* If it is not there yet, which of the two is first is anybody's guess. */
+    if (world->machines[index].is_ready && world->model.writes[number].is_acked)
+        create_on(world, index);
+}
+
+/* ---- answers ---- */
+
+static void answer_write(struct world *world, const struct open_request *request,
+                         const struct tr_effect *effect)
+{
+    struct sim_write *write = &world->model.writes[request->write];
+    unsigned reach = sim_reach(world, request->machine);
+    write->is_acked = effect->of.answer.status == 200;
+    write->is_refused = !write->is_acked;
+    write->is_maybe = !write->is_acked && effect->of.answer.has_location;
+    write->acked_ms = world->now_ms;
+    write->is_torn |= is_torn(world, request->machine);
+    write->copies = reach < write->copies ? reach : write->copies;
+    write->copies = write->factor < write->copies ? write->factor : write->copies;
+    if (world->now_ms >= request->asked_ms + PATIENCE_MS)
+        write->copies = 1; /* somebody was silent: it was answered with what there was */
+    if (write->is_acked && effect->of.answer.has_location) {
+        write->id = effect->of.answer.location.id;
+        write->replicas = effect->of.answer.location.replicas;
+        world->recent = request->write;
+    }
+    sim_trace(world, "%s answers %u: %u%s%s", sim_name(request->machine), request->write,
+              effect->of.answer.status, effect->of.answer.detail != NULL ? " " : "",
+              effect->of.answer.detail != NULL ? effect->of.answer.detail : "");
+}
+
+/* Without faults a read tells what was acknowledged. */
+static void answer_read(struct world *world, const struct open_request *request, bool is_there)
+{
+    const struct sim_write *write = &world->model.writes[request->subject];
+    uint64_t end_ms = write->asked_ms + write->pops * write->interval_ms;
+    bool is_sure = write->is_acked && write->replaced_by == 0 && !world->model.has_faults &&
+                   write->acked_ms < request->asked_ms;
+    sim_trace(world, "%s reads %u: %s", sim_name(request->machine), request->subject,
+              is_there ? "there" : "not there");
+    if (world->model.is_off)
+        return;
+    if (is_sure && write->pops > 0 && end_ms > world->now_ms + 1000 && !is_there)
+        sim_break(world, "a timer that was acknowledged is not there");
+    if (is_sure && write->pops == 0 && is_there)
+        sim_break(world, "a timer that was cancelled is there");
+}
+
+void sim_answer(struct world *world, uint32_t index, const struct tr_effect *effect)
+{
+    bool is_timer = effect->kind == TR_EFFECT_ANSWER_TIMER;
+    uint64_t token = is_timer ? effect->of.timer.token : effect->of.answer.token;
+    for (uint32_t i = 0; i < world->open_count; i++) {
+        struct open_request request = world->open[i];
+        if (request.token != token)
+            continue;
+        world->open[i] = world->open[--world->open_count];
+        if (is_timer) {
+            struct tr_record record;
+            tr_node_record(world->machines[index].node, effect->of.timer.ref, &record);
+            if (record.uri.size == 0)
+                sim_break(world, "a timer that is read has no URI");
+        }
+        if (request.write != 0)
+            answer_write(world, &request, effect);
+        else if (request.subject != 0 && (is_timer || effect->of.answer.status == 404))
+            answer_read(world, &request, is_timer);
+        return;
+    }
+    sim_break(world, "an answer to nobody");
+}
+
+/* ---- receivers ---- */
+
+void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effect)
+{
+    struct tr_record record;
+    tr_node_record(world->machines[index].node, effect->of.fire.ref, &record);
+    char number[16] = {0};
+    memcpy(number, record.opaque.text, record.opaque.size < 15 ? record.opaque.size : 15);
+    uint32_t write = (uint32_t)strtoul(number, NULL, 10);
+    uint64_t sequence = tr_record_pop(&record);
+    sim_trace(world, "%s pops %u.%llu", sim_name(index), write, (unsigned long long)sequence);
+    sim_model_fire(&world->model, write, sequence, world->now_ms, 0);
+    unsigned status = world->is_healed ? 200 : world->receiver_status[write % RECEIVERS];
+    struct sim_pending pending = {
+        .what = HAPPENS_CALLBACK,
+        .number = effect->of.fire.flight,
+        .result = status == 0 ? TR_CALLBACK_UNREACHED : TR_CALLBACK_ANSWERED,
+        .status = status,
+        .write = write,
+        .sequence = sequence,
+    };
+    /* That a receiver is slow is no fault: it is called once all the same. */
+    bool is_slow = !world->is_healed && sim_chance(world, 30);
+    uint64_t delay = is_slow ? sim_draw(world, 9000) : sim_draw(world, 20);
+    if (is_slow)
+        sim_fault(world, SIM_SLOW);
+    if (world->faults[SIM_LIE] && !world->is_healed && sim_chance(world, 10)) {
+        /* It has the pop, and says that it failed, or nothing. */
+        sim_fault(world, SIM_LIE);
+        pending.result = sim_chance(world, 2) ? TR_CALLBACK_TIMED_OUT : TR_CALLBACK_ANSWERED;
+        pending.status = 500;
+    }
+    sim_plan(world, index, pending, 1 + delay);
+}
+
+void sim_note(struct world *world, const struct tr_effect *effect)
+{
+    bool is_lost =
+        effect->of.note.what == TR_NOTE_DEAD || effect->of.note.what == TR_NOTE_DISCARDED;
+    for (uint32_t i = 1; is_lost && i < world->model.count; i++) {
+        struct sim_write *write = &world->model.writes[i];
+        if (write->id == effect->of.note.id && effect->of.note.number >= 1 &&
+            effect->of.note.number <= SIM_POPS_MAX)
+            write->is_dead[effect->of.note.number - 1] = true;
+    }
+}

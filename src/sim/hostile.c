@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A hostile peer: it has proven who it is, and sends frames that are well-formed and say whatever
+ * comes to its mind, about timers that there are and others. Nobody has to make sense of it; no
+ * assertion may fail, and no bound may be broken.
+ */
+#include "sim/world.h"
+
+#include "base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BURST 4
+
+static tr_timer_id draw_id(struct world *world)
+{
+    uint32_t number = (uint32_t)sim_draw(world, world->model.count);
+    bool is_known = number > 0 && !sim_chance(world, 4);
+    return is_known ? world->model.writes[number].id : tr_random_next(&world->random);
+}
+
+static uint64_t draw_number(struct world *world)
+{
+    switch (sim_draw(world, 4)) {
+    case 0:
+        return sim_draw(world, 4);
+    case 1:
+        return UINT64_MAX - sim_draw(world, 4);
+    case 2:
+        return tr_random_next(&world->random) >> sim_draw(world, 64);
+    default:
+        return sim_draw(world, 1000);
+    }
+}
+
+static struct tr_span draw_address(struct world *world)
+{
+    const char *address = world->machines[sim_draw(world, world->machine_count)].address;
+    return (struct tr_span){address, strlen(address)};
+}
+
+static void draw_record(struct world *world, struct tr_frame_record *frame)
+{
+    struct tr_record *record = &frame->record;
+    *frame = (struct tr_frame_record){0};
+    record->id = draw_id(world);
+    record->part = sim_chance(world, 3) ? draw_number(world) : 0;
+    record->version = sim_chance(world, 2) ? world->now_ms << 16 : draw_number(world);
+    record->version_node = (uint16_t)draw_number(world);
+    record->sequence = draw_number(world);
+    record->attempt = (uint32_t)draw_number(world);
+    record->moves = (uint32_t)draw_number(world);
+    record->flags = (uint8_t)sim_draw(world, TR_RECORD_FLAGS + 1);
+    record->lag_ms = draw_number(world) & TR_TIME_MAX;
+    record->interval_ms = draw_number(world) & TR_TIME_MAX;
+    record->repeat_ms = draw_number(world) & TR_TIME_MAX;
+    record->factor = (uint32_t)sim_draw(world, 256);
+    record->had = (uint8_t)sim_draw(world, 256);
+    record->list_count = (uint8_t)sim_draw(world, TR_LIST_MAX + 1);
+    record->from_count = (uint8_t)sim_draw(world, TR_FROM_MAX + 1);
+    for (unsigned i = 0; i < record->list_count; i++)
+        frame->list[i] = draw_address(world);
+    for (unsigned i = 0; i < record->from_count; i++)
+        frame->from[i] = draw_address(world);
+    frame->due_in_ms = (int64_t)draw_number(world);
+    bool has_uri = !sim_chance(world, 4);
+    record->uri = has_uri ? TR_SPAN("http://receiver-1/pop") : (struct tr_span){"", 0};
+    record->opaque = TR_SPAN("1 hostile");
+    record->content_type = (struct tr_span){"", 0};
+}
+
+static void draw_head(struct world *world, struct tr_frame *frame)
+{
+    static uint8_t sums[8 * TR_BUCKETS];
+    frame->heard_ms = draw_number(world);
+    switch (frame->kind) {
+    case TR_FRAME_HELLO:
+        frame->of.hello.version = draw_number(world);
+        frame->of.hello.address = draw_address(world);
+        frame->of.hello.incarnation_count = (uint32_t)sim_draw(world, 4);
+        return;
+    case TR_FRAME_BEAT:
+        frame->of.beat.tick_ms = draw_number(world);
+        frame->of.beat.stamp = sim_chance(world, 2) ? world->now_ms << 16 : draw_number(world);
+        frame->of.beat.view = draw_number(world);
+        frame->of.beat.memory_fill = (uint8_t)sim_draw(world, 101);
+        frame->of.beat.flags = (uint8_t)sim_draw(world, 16);
+        frame->of.beat.popping_from_ms = draw_number(world);
+        return;
+    case TR_FRAME_WRITE:
+        frame->of.write.operation = sim_draw(world, 200);
+        frame->of.write.mode = (enum tr_write_mode)(1 + sim_draw(world, 2));
+        return;
+    case TR_FRAME_ANSWER:
+        frame->of.answer.operation = sim_draw(world, 200);
+        frame->of.answer.result = (enum tr_frame_result)(1 + sim_draw(world, TR_RESULT_HELD));
+        return;
+    case TR_FRAME_ASK:
+        frame->of.ask.operation = draw_number(world);
+        frame->of.ask.mode = (enum tr_ask_mode)(1 + sim_draw(world, 2));
+        frame->of.ask.id = draw_id(world);
+        frame->of.ask.sequence = sim_draw(world, 3);
+        return;
+    case TR_FRAME_BUCKETS:
+        for (unsigned i = 0; i < 16; i++)
+            sums[sim_draw(world, sizeof sums)] = (uint8_t)sim_draw(world, 256);
+        frame->of.sums = sums;
+        return;
+    case TR_FRAME_COPIES:
+    case TR_FRAME_OUTCOMES:
+    case TR_FRAME_ACKS:
+    case TR_FRAME_MARKS:
+    case TR_FRAME_CLAIMS:
+    case TR_FRAME_DROPS:
+    case TR_FRAME_DROPPED:
+    case TR_FRAME_PART:
+        return;
+    }
+}
+
+static void put_entry(struct world *world, struct tr_writer *writer, enum tr_frame_kind kind)
+{
+    struct tr_frame_record frame;
+    draw_record(world, &frame);
+    if (kind == TR_FRAME_WRITE || kind == TR_FRAME_ANSWER || kind == TR_FRAME_COPIES)
+        tr_frame_put_record(writer, &frame);
+    else if (kind == TR_FRAME_OUTCOMES)
+        tr_frame_put_outcome(writer, &frame.record, frame.due_in_ms, (uint32_t)draw_number(world));
+    else if (kind == TR_FRAME_ACKS || kind == TR_FRAME_CLAIMS)
+        tr_frame_put_key(writer, &frame.record);
+    else if (kind == TR_FRAME_MARKS)
+        tr_frame_put_mark(writer, &frame.record, (uint8_t)draw_number(world));
+    else if (kind == TR_FRAME_DROPS || kind == TR_FRAME_DROPPED)
+        tr_frame_put_drop(writer, &frame.record, sim_draw(world, 200), sim_chance(world, 4));
+}
+
+static void send_one(struct world *world, uint32_t to)
+{
+    static uint8_t bytes[65536];
+    struct link *link = sim_link(world, world->hostile, to);
+    struct tr_writer writer = tr_writer_on(bytes, sizeof bytes);
+    struct tr_frame frame = {.kind = (enum tr_frame_kind)(1 + sim_draw(world, TR_FRAME_PART))};
+    if (sim_chance(world, 2))
+        frame.kind = TR_FRAME_COPIES; /* so that the link lives, and more gets through */
+    draw_head(world, &frame);
+    if (!sim_chance(world, 8)) /* as a link that works would have it */
+        frame.heard_ms = world->now_ms - world->machines[to].boot_ms;
+    tr_frame_put(&writer, &frame);
+    bool is_one = frame.kind == TR_FRAME_WRITE || frame.kind == TR_FRAME_ANSWER;
+    for (uint64_t i = is_one ? 1 : sim_draw(world, 5); i > 0; i--)
+        put_entry(world, &writer, frame.kind);
+    TR_ASSERT(!writer.is_full);
+    struct sim_pending pending = {
+        .what = HAPPENS_FRAME, .other = world->hostile, .link_epoch = link->epoch};
+    pending.bytes = malloc(writer.size);
+    pending.size = writer.size;
+    TR_ASSERT(pending.bytes != NULL);
+    memcpy(pending.bytes, bytes, writer.size);
+    sim_plan(world, to, pending, 1);
+}
+
+void sim_hostile(struct world *world)
+{
+    for (uint32_t to = 0; to < world->machine_count; to++) {
+        if (to == world->hostile || !world->machines[to].is_ready ||
+            !sim_link(world, to, world->hostile)->is_up)
+            continue;
+        for (unsigned i = 0; i < BURST; i++)
+            send_one(world, to);
+    }
+}

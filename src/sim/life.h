@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A life: what is asked for, and what came of it. */
+#ifndef TR_SIM_LIFE_H
+#define TR_SIM_LIFE_H
+
+#include "node/twin.h"
+#include "sim/model.h"
+
+/* What may go wrong. */
+#define SIM_FAULTS_LIST(X)                                                                         \
+    X(CRASH, "crashes")                                                                            \
+    X(LOSS, "lost disks")                                                                          \
+    X(ROLLBACK, "rolled-back disks")                                                               \
+    X(SYNC, "failed syncs")                                                                        \
+    X(FULL, "full disks")                                                                          \
+    X(PAUSE, "pauses")                                                                             \
+    X(BREAK, "broken links")                                                                       \
+    X(STALL, "stalled links")                                                                      \
+    X(PARTITION, "partitions")                                                                     \
+    X(SKEW, "skewed clocks")                                                                       \
+    X(DRIFT, "drifting clocks")                                                                    \
+    X(STEP, "stepping clocks")                                                                     \
+    X(RECEIVER, "failing receivers")                                                               \
+    X(LIE, "lying receivers")                                                                      \
+    X(SLOW, "slow receivers")                                                                      \
+    X(VIEWS, "views that differ")                                                                  \
+    X(EARLY, "step 3 too early")                                                                   \
+    X(SCALE_UP, "scale-ups")                                                                       \
+    X(SCALE_DOWN, "scale-downs")                                                                   \
+    X(RESTART, "clean restarts")
+
+#define SIM_AS_FAULT(name, what) SIM_##name,
+enum sim_fault { SIM_FAULTS_LIST(SIM_AS_FAULT) SIM_FAULTS };
+#undef SIM_AS_FAULT
+
+struct sim_options {
+    uint64_t seed;
+    uint32_t writes;
+    uint32_t nodes;  /* 0: drawn */
+    bool is_calm;    /* no faults; scaling and clean restarts are none */
+    bool is_still;   /* nor scaling, nor restarts */
+    bool is_hostile; /* one node sends whatever it likes */
+    bool is_verbose; /* print the trace as it goes */
+    bool is_quiet;   /* print nothing */
+    enum tr_twin twin;
+};
+
+struct sim_result {
+    const char *broken; /* NULL: all was well */
+    uint64_t trace_hash;
+    uint64_t timers;
+    uint64_t pops;
+    uint64_t crashes;
+    uint64_t steps;
+    uint64_t least_lateness_ms;
+    uint64_t frames;   /* heartbeats aside */
+    uint64_t messages; /* of client operations: writes, answers, questions, marks */
+    uint64_t operations;
+    uint64_t faults[SIM_FAULTS];
+    uint64_t rules[RULE_COUNT];
+};
+
+/* The life of a cluster: several nodes on a network that fails too. */
+struct sim_result sim_life_run(const struct sim_options *options);
+
+#endif

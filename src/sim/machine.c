@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Machines: starting a node, stepping it, carrying out what it wants, and taking it down. */
+#include "sim/world.h"
+
+#include "base/assert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLIGHTS      64
+#define SHARED_LEAST 6 /* timers by which others can tell that its clock was set */
+
+static void write_log(struct world *world, uint32_t index, const struct tr_effect *effect)
+{
+    struct machine *machine = &world->machines[index];
+    struct sim_pending pending = {.what = HAPPENS_SYNC, .number = effect->of.log.end};
+    sim_disk_write(&machine->disk, effect);
+    bool is_slow = world->faults[SIM_SYNC] && !world->is_healed && sim_chance(world, 40);
+    sim_plan(world, index, pending, 1 + (is_slow ? sim_draw(world, 400) : sim_draw(world, 4)));
+}
+
+static void allocate(struct world *world, uint32_t index, const struct tr_effect *effect)
+{
+    struct machine *machine = &world->machines[index];
+    bool is_there =
+        sim_disk_allocate(&machine->disk, effect->of.segment.number, effect->of.segment.size);
+    struct sim_pending pending = {.what = is_there ? HAPPENS_ALLOCATED : HAPPENS_REFUSED,
+                                  .number = effect->of.segment.number};
+    if (!is_there)
+        sim_fault(world, SIM_FULL);
+    sim_plan(world, index, pending, 1);
+}
+
+static void count_shared(struct machine *machine)
+{
+    struct tr_node_walk walk = {0};
+    struct tr_record record;
+    machine->shared = 0;
+    while (machine->is_ready && tr_node_next_record(machine->node, &walk, &record))
+        machine->shared += record.list_count > 1 && record.part == 0 &&
+                           (record.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) == 0 &&
+                           record.interval_ms > 15000;
+}
+
+/* The node is gone; its disk and its config are not. */
+static void take_down(struct world *world, uint32_t index)
+{
+    struct machine *machine = &world->machines[index];
+    sim_cover(world, index);
+    count_shared(machine);
+    for (uint32_t other = 0; other < world->machine_count; other++) {
+        if (other != index)
+            sim_break_link(world, index, other);
+    }
+    for (uint32_t i = 0; i < world->open_count;) {
+        if (world->open[i].machine != index) {
+            i++;
+            continue;
+        }
+        if (world->open[i].write != 0)
+            world->model.writes[world->open[i].write].is_maybe = true;
+        world->open[i] = world->open[--world->open_count];
+    }
+    machine->epoch++;
+    machine->is_running = false;
+    machine->is_ready = false;
+    machine->is_draining = false;
+    machine->wake_ms = UINT64_MAX;
+    free(machine->region);
+    machine->region = NULL;
+    machine->node = NULL;
+}
+
+static void stopped(struct world *world, uint32_t index)
+{
+    struct machine *machine = &world->machines[index];
+    sim_trace(world, "%s has stopped", sim_name(index));
+    machine->is_stopped = true;
+}
+
+static void carry_out(struct world *world, uint32_t index, const struct tr_effect *effect)
+{
+    struct machine *machine = &world->machines[index];
+    switch (effect->kind) {
+    case TR_EFFECT_ANSWER:
+    case TR_EFFECT_ANSWER_TIMER:
+        sim_answer(world, index, effect);
+        return;
+    case TR_EFFECT_FIRE:
+        sim_fire(world, index, effect);
+        return;
+    case TR_EFFECT_LOG_WRITE:
+        write_log(world, index, effect);
+        return;
+    case TR_EFFECT_SEGMENT_ALLOCATE:
+        allocate(world, index, effect);
+        return;
+    case TR_EFFECT_SEGMENT_REMOVE:
+        sim_disk_remove(&machine->disk, effect->of.segment.number);
+        return;
+    case TR_EFFECT_SEGMENT_TRIM:
+        sim_disk_trim(&machine->disk, effect->of.segment.number, effect->of.segment.size);
+        return;
+    case TR_EFFECT_RECOVERED:
+        machine->is_ready = true;
+        return;
+    case TR_EFFECT_REFUSED:
+        sim_break(world, "a log that was not damaged was refused");
+        return;
+    case TR_EFFECT_NOTE:
+        sim_note(world, effect);
+        return;
+    case TR_EFFECT_FRAME_SEND:
+        sim_send(world, index, effect);
+        return;
+    case TR_EFFECT_LINK_RESET:
+        sim_reset(world, index, effect->of.frame.peer);
+        return;
+    case TR_EFFECT_STOPPED:
+        stopped(world, index);
+        return;
+    case TR_EFFECT_ANSWER_PAGE:
+        return;
+    }
+}
+
+/* Its own boot clock, which may run fast or slow. */
+static uint64_t boot_clock(const struct world *world, const struct machine *machine)
+{
+    int64_t since = (int64_t)(world->now_ms - machine->boot_ms);
+    return (uint64_t)(since + since * machine->drift / 1000000);
+}
+
+/* The true time at which its boot clock shows this. */
+static uint64_t true_time(const struct world *world, const struct machine *machine, uint64_t mono)
+{
+    uint64_t now = boot_clock(world, machine);
+    uint64_t left = mono > now ? mono - now : 0;
+    int64_t more = (int64_t)(left < 100000000 ? left : 100000000) * -machine->drift / 1000000;
+    return world->now_ms + (uint64_t)((int64_t)left + more) + (left > 0 && machine->drift < 0);
+}
+
+void sim_step(struct world *world, uint32_t index, struct tr_event *event)
+{
+    struct machine *machine = &world->machines[index];
+    bool was_ready = machine->is_ready;
+    event->now_ms = boot_clock(world, machine);
+    event->wall_ms = (uint64_t)((int64_t)(machine->boot_ms + event->now_ms) + machine->skew_ms);
+    event->has_more = sim_chance(world, 4);
+    tr_node_step(machine->node, event, world->effects);
+    world->result.steps++;
+    for (uint32_t i = 0; i < world->effects->count; i++)
+        carry_out(world, index, &world->effects->items[i]);
+    if (sim_chance(world, world->is_large ? 1000000 : 1024) && !tr_node_valid(machine->node))
+        sim_break(world, "a node's structures disagree");
+    if (machine->is_stopped) {
+        machine->is_stopped = false;
+        take_down(world, index);
+        if (!machine->stays_down)
+            sim_plan(world, index, (struct sim_pending){.what = HAPPENS_START},
+                     sim_draw(world, 3000));
+        return;
+    }
+    tr_mono_ms wake = tr_node_wake_at(machine->node);
+    machine->wake_ms = wake == TR_NODE_NEVER ? UINT64_MAX : true_time(world, machine, wake);
+    if (!was_ready && machine->is_ready)
+        sim_set_view(world, index);
+}
+
+void sim_set_view(struct world *world, uint32_t index)
+{
+    struct tr_view_node nodes[MACHINES_MAX];
+    struct machine *machine = &world->machines[index];
+    struct tr_event event = {.kind = TR_EVENT_VIEW_CHANGED};
+    char text[2 * MACHINES_MAX + 1] = {0};
+    size_t size = 0;
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        const char *address = world->machines[i].address;
+        enum tr_role role = machine->view.roles[i];
+        if (role == TR_ROLE_NONE)
+            continue;
+        nodes[event.of.view.count++] = (struct tr_view_node){{address, strlen(address)}, role};
+        const char *sign = role == TR_ROLE_JOINING ? "+" : role == TR_ROLE_LEAVING ? "-" : "";
+        size += (size_t)snprintf(text + size, sizeof text - size, "%s%s", sim_name(i), sign);
+    }
+    sim_trace(world, "%s sees %s", sim_name(index), text);
+    event.of.view.nodes = nodes;
+    sim_step(world, index, &event);
+}
+
+/* ---- starts and ends ---- */
+
+/* While it was down, somebody set its clock; if others are up that share its timers, it can tell.
+ * */
+static void step_clock(struct world *world, struct machine *machine)
+{
+    bool may = world->faults[SIM_STEP] && world->is_lone && !world->is_healed &&
+               machine->shared >= SHARED_LEAST;
+    if (!may || !sim_chance(world, 3))
+        return;
+    sim_fault(world, SIM_STEP);
+    machine->skew_ms += (int64_t)sim_draw(world, 20000) - 10000;
+    sim_trace(world, "its clock is set");
+}
+
+void sim_start(struct world *world, uint32_t index)
+{
+    struct machine *machine = &world->machines[index];
+    step_clock(world, machine);
+    struct tr_node_config config = {
+        .address = {machine->address, strlen(machine->address)},
+        .seed = tr_random_next(&world->random),
+        .identity = (uint16_t)index,
+        .has_log = true,
+        .is_always_synced = true,
+        .segment_size = world->segment_size,
+        .opaque_max = OPAQUE_MAX,
+        .flights_max = FLIGHTS,
+        .messages_max = world->is_large ? 65536 : 4096,
+        .operations_max = 64,
+        .per_destination = 32,
+        .attempts_max = 8,
+        .backoff_ms = 100,
+        .dead_keep_ms = 86400000,
+        .key_keep_ms = 3600000,
+        .latency_target_ms = 500,
+        .tombstone_keep_ms = 86400000,
+        .twin = (uint32_t)world->options->twin,
+    };
+    memset(&config.store_id, (int)(index + 1), sizeof config.store_id);
+    config.store_id[0] = (uint8_t)machine->store;
+    machine->region = calloc(1, world->memory_size);
+    TR_ASSERT(machine->region != NULL);
+    struct tr_memory memory = {machine->region, world->memory_size};
+    machine->node = tr_node_new(&config, &memory);
+    TR_ASSERT(machine->node != NULL);
+    machine->boot_ms = world->now_ms - 1000 - sim_draw(world, 100000);
+    machine->is_running = true;
+    machine->is_ready = false;
+    machine->is_used = true;
+    machine->started_ms = world->now_ms;
+    struct tr_event event = {.kind = TR_EVENT_RECOVERY_STARTED};
+    free(machine->replaying);
+    machine->replaying = sim_disk_list(&machine->disk, &event.of.recovery.count);
+    event.of.recovery.segments = machine->replaying;
+    sim_trace(world, "%s starts, %zu segments", sim_name(index), event.of.recovery.count);
+    sim_step(world, index, &event);
+}
+
+void sim_crash(struct world *world, uint32_t index, uint64_t down_ms)
+{
+    struct machine *machine = &world->machines[index];
+    if (!machine->is_running)
+        return;
+    sim_trace(world, "%s crashes", sim_name(index));
+    sim_disk_crash(&machine->disk);
+    take_down(world, index);
+    world->result.crashes++;
+    sim_plan(world, index, (struct sim_pending){.what = HAPPENS_START}, down_ms);
+}
+
+void sim_drain(struct world *world, uint32_t index)
+{
+    struct machine *machine = &world->machines[index];
+    struct tr_event event = {.kind = TR_EVENT_DRAIN_ASKED};
+    if (!machine->is_ready || machine->is_draining)
+        return;
+    machine->is_draining = true;
+    sim_trace(world, "%s is asked to stop", sim_name(index));
+    sim_step(world, index, &event);
+}
+
+bool sim_is_empty(const struct world *world, uint32_t index)
+{
+    struct tr_node_stats stats;
+    const struct machine *machine = &world->machines[index];
+    if (!machine->is_ready)
+        return false;
+    tr_node_stats(machine->node, &stats);
+    return stats.timers + stats.debts + stats.dead == 0;
+}
+
+bool sim_is_settled(const struct world *world, uint32_t index)
+{
+    struct tr_node_stats stats;
+    const struct machine *machine = &world->machines[index];
+    if (!machine->is_ready)
+        return false;
+    tr_node_stats(machine->node, &stats);
+    return stats.is_serving && !stats.is_unsettled;
+}
+
+void sim_cover(struct world *world, uint32_t index)
+{
+    const uint64_t *covered = tr_node_covered(world->machines[index].node);
+    for (unsigned i = 0; i < RULE_COUNT; i++)
+        world->result.rules[i] += covered[i];
+}

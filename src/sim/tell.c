@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames in words, for traces. */
+#include "sim/world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[TR_FRAMES] = {
+    "",      "hello",  "beat",  "write",   "answer", "copies",  "outcomes", "acks",
+    "marks", "claims", "drops", "dropped", "ask",    "buckets", "part",
+};
+static const char *const results[] = {"", "stored", "stale", "exists", "full", "none", "held"};
+
+struct words {
+    char text[TRACE_SIZE];
+    size_t size;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct words *words, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int size =
+        vsnprintf(words->text + words->size, sizeof words->text - words->size, format, arguments);
+    va_end(arguments);
+    words->size += (size_t)size;
+    if (words->size >= sizeof words->text)
+        words->size = sizeof words->text - 1;
+}
+
+static const char *letter(const struct world *world, struct tr_span address)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        if (strlen(world->machines[i].address) == address.size &&
+            memcmp(world->machines[i].address, address.text, address.size) == 0)
+            return sim_name(i);
+    }
+    return "?";
+}
+
+/* A timer is called by the write that made it. */
+static uint32_t write_of(const struct world *world, tr_timer_id id)
+{
+    for (uint32_t i = 1; i < world->model.count; i++) {
+        if (world->model.writes[i].id == id)
+            return i;
+    }
+    return 0;
+}
+
+static void say_key(const struct world *world, struct words *words, const struct tr_record *record)
+{
+    uint32_t write = write_of(world, record->id);
+    if (write != 0)
+        say(words, " %u", write);
+    else
+        say(words, " #%04x", (unsigned)(record->id & 0xffff));
+    if (record->part > 0)
+        say(words, "/%llu", (unsigned long long)record->part);
+    say(words, "@%llu.%u.%u", (unsigned long long)record->sequence, record->attempt, record->moves);
+}
+
+static void say_record(const struct world *world, struct words *words,
+                       const struct tr_frame_record *frame)
+{
+    const struct tr_record *record = &frame->record;
+    say_key(world, words, record);
+    say(words, "%s%s(", (record->flags & TR_RECORD_TOMBSTONE) != 0 ? "x" : "",
+        (record->flags & TR_RECORD_DEAD) != 0 ? "!" : "");
+    for (unsigned i = 0; i < record->list_count; i++)
+        say(words, "%s", letter(world, frame->list[i]));
+    if (record->from_count > 0)
+        say(words, (record->flags & TR_RECORD_MOVING) != 0 ? "<" : "|");
+    for (unsigned i = 0; i < record->from_count; i++)
+        say(words, "%s", letter(world, frame->from[i]));
+    say(words, ")");
+}
+
+static void say_entries(const struct world *world, struct words *words, struct tr_reader *reader,
+                        const struct tr_frame *frame)
+{
+    struct tr_frame_record record;
+    int64_t due_in_ms = 0;
+    uint32_t check = 0;
+    uint64_t operation = 0;
+    uint8_t mask = 0;
+    bool is_exact = false;
+    switch (frame->kind) {
+    case TR_FRAME_WRITE:
+    case TR_FRAME_ANSWER:
+    case TR_FRAME_COPIES:
+        while (tr_frame_get_record(reader, &record))
+            say_record(world, words, &record);
+        return;
+    case TR_FRAME_OUTCOMES:
+        while (tr_frame_get_outcome(reader, &record.record, &due_in_ms, &check)) {
+            say_key(world, words, &record.record);
+            say(words, "%s", (record.record.flags & TR_RECORD_TOMBSTONE) != 0 ? "x" : "");
+        }
+        return;
+    case TR_FRAME_ACKS:
+    case TR_FRAME_CLAIMS:
+        while (tr_frame_get_key(reader, &record.record))
+            say_key(world, words, &record.record);
+        return;
+    case TR_FRAME_MARKS:
+        while (tr_frame_get_mark(reader, &record.record, &mask))
+            say_key(world, words, &record.record);
+        return;
+    case TR_FRAME_DROPS:
+    case TR_FRAME_DROPPED:
+        while (tr_frame_get_drop(reader, &record.record, &operation, &is_exact))
+            say_key(world, words, &record.record);
+        return;
+    case TR_FRAME_ASK:
+        say_key(world, words, &(struct tr_record){.id = frame->of.ask.id});
+        return;
+    case TR_FRAME_HELLO:
+    case TR_FRAME_BEAT:
+    case TR_FRAME_BUCKETS:
+    case TR_FRAME_PART:
+        return;
+    }
+}
+
+void sim_tell_records(struct world *world, uint32_t index)
+{
+    struct tr_node_walk walk = {0};
+    struct tr_frame_record frame;
+    const struct tr_node *node = world->machines[index].node;
+    sim_trace(world, "%s is not settled", sim_name(index));
+    while (node != NULL && tr_node_next_record(node, &walk, &frame.record)) {
+        const struct tr_record *record = &frame.record;
+        struct words words = {.size = 0};
+        bool is_here = false;
+        for (unsigned i = 0; i < record->list_count; i++) {
+            frame.list[i] = tr_node_member_address(node, record->list[i]);
+            is_here |= record->list[i] == 0;
+        }
+        for (unsigned i = 0; i < record->from_count; i++)
+            frame.from[i] = tr_node_member_address(node, record->from[i]);
+        say_record(world, &words, &frame);
+        if ((record->flags & TR_RECORD_TOMBSTONE) == 0 &&
+            ((record->flags & TR_RECORD_MOVING) != 0 || !is_here))
+            sim_trace(world, "%s holds%s", sim_name(index), words.text);
+    }
+}
+
+void sim_tell_frame(struct world *world, uint32_t from, uint32_t to, const uint8_t *bytes,
+                    size_t size)
+{
+    struct tr_reader reader = tr_reader_on(bytes, size);
+    struct tr_frame frame;
+    struct words words = {.size = 0};
+    if (!world->is_telling || !tr_frame_get(&reader, &frame) || frame.kind == TR_FRAME_BEAT)
+        return;
+    if (frame.kind == TR_FRAME_ANSWER)
+        say(&words, " %s", results[frame.of.answer.result]);
+    say_entries(world, &words, &reader, &frame);
+    sim_trace(world, "%s > %s %s%s", sim_name(from), sim_name(to), names[frame.kind], words.text);
+}
