@@ -50,9 +50,9 @@ struct tr_record {
     uint16_t version_node; /* a hash of who gave it: equal stamps of two nodes differ */
     uint64_t sequence;     /* of the pop to come, from 1; of a part above 0: how often redriven */
     uint32_t attempt;      /* how often it failed */
-    uint32_t moves;
-    tr_steady_ms due_ms; /* of the next attempt */
-    uint64_t lag_ms;     /* how far that is behind the pop's own time */
+    uint32_t moves;        /* how often its list changed, and who changed it last */
+    tr_steady_ms due_ms;   /* of the next attempt */
+    uint64_t lag_ms;       /* how far that is behind the pop's own time */
     uint64_t interval_ms;
     uint64_t repeat_ms; /* 0: as long as the interval, so one pop */
     uint32_t factor;    /* replicas asked for */
@@ -92,6 +92,21 @@ struct tr_order {
     uint32_t attempt;
     uint32_t moves;
 };
+
+/* They are the same client's request, whatever has become of it since. */
+static inline bool tr_is_same_write(const struct tr_record *a, const struct tr_record *b)
+{
+    return a->version == b->version && a->version_node == b->version_node;
+}
+
+#define TR_MOVER_BITS 12
+
+/* Above what it was, and not the same on two nodes that move it at once. */
+static inline uint32_t tr_next_move(uint32_t moves, uint16_t mover)
+{
+    uint32_t count = moves >> TR_MOVER_BITS;
+    return (count + 1) << TR_MOVER_BITS | (mover & ((1u << TR_MOVER_BITS) - 1));
+}
 
 static inline struct tr_order tr_record_order(const struct tr_record *record)
 {

@@ -13,10 +13,20 @@
 #define CLAIM_MS      1000
 #define CLAIM_HOLD_MS 3000
 #define CLAIM_LOOK_MS 250
+#define WAYS          4 /* slots that a key may have */
 
+/* The slot of this key, or else the one of its few whose claim ends first. */
 static struct tr_claim *slot_of(const struct tr_node *node, tr_timer_id id, uint64_t part)
 {
-    return &node->claims[tr_hash_mix(id + part) % CLAIMS_MAX];
+    struct tr_claim *slots = &node->claims[tr_hash_mix(id + part) % (CLAIMS_MAX / WAYS) * WAYS];
+    struct tr_claim *found = &slots[0];
+    for (unsigned i = 0; i < WAYS; i++) {
+        if (slots[i].id == id && slots[i].part == part)
+            return &slots[i];
+        if (slots[i].until_ms < found->until_ms)
+            found = &slots[i];
+    }
+    return found;
 }
 
 void tr_claim_later(struct tr_node *node, tr_ref ref)

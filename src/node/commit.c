@@ -280,9 +280,10 @@ void tr_log_written(struct tr_node *node, const struct tr_event *event)
     log->durable = log->number - 1;
 }
 
-/* Arms and answers what has become durable. */
-static void answer_waiting(struct tr_node *node, struct tr_effects *out)
+void tr_log_answer(struct tr_node *node, struct tr_effects *out)
 {
+    if (!node->config.has_log)
+        node->log.durable = node->log.number;
     while (node->waiting_head < node->waiting_tail && tr_effects_has_room(out, 4)) {
         /* A copy: what it brings about may wait in its turn. */
         struct tr_waiting copy = node->waiting[node->waiting_head % TR_NODE_WAITING_MAX];
@@ -311,9 +312,6 @@ static void answer_waiting(struct tr_node *node, struct tr_effects *out)
 void tr_log_run(struct tr_node *node, bool may_write, struct tr_effects *out)
 {
     struct tr_log_state *log = &node->log;
-    if (!node->config.has_log)
-        log->durable = log->number;
-    answer_waiting(node, out);
     if (!node->config.has_log)
         return;
     if (may_write && !log->is_writing && log->batch.size > 0 && tr_effects_has_room(out, 1))

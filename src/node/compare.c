@@ -158,11 +158,14 @@ void tr_forget_acks(struct tr_node *node, uint16_t index)
 /* A broken twin: a bucket of which the other has nothing is let go. */
 static bool let_go(struct tr_node *node, struct tr_peer *peer, tr_ref ref, unsigned bucket)
 {
+    struct tr_record record;
+    tr_book_unpack(&node->book, ref, &record);
     bool is_absent =
-        tr_breaks(node, TWIN_ABSENCE) && peer->their_sums != TR_ARENA_NONE &&
+        tr_breaks(node, TWIN_ABSENCE) && !node->log.is_writing &&
+        peer->their_sums != TR_ARENA_NONE &&
         tr_load((uint8_t *)tr_arena_at(&node->arena, peer->their_sums) + (size_t)8 * bucket, 8) ==
             0 &&
-        tr_book_state(&node->book, ref) == TR_STATE_ARMED;
+        tr_book_state(&node->book, ref) == TR_STATE_ARMED && tr_has_room(node, &record);
     if (is_absent)
         tr_drop(node, ref);
     return is_absent;

@@ -22,6 +22,7 @@
 #define DROPPED_MAX      8192
 #define READS_MAX        64
 #define SAMPLES_MAX      64
+#define CEILING_MS       1000 /* stamps are reserved this far ahead */
 #define TR_SKEW_MS       5000 /* another node's clock is followed this far, and no further */
 #define FRAMES_SIZE      ((size_t)4 << 20) /* of the frames of one step */
 #define POSITION_MS      2000  /* each place of a list pops this much later than the one before */
@@ -55,6 +56,13 @@ struct tr_destination {
     struct tr_fifo queue;
 };
 
+/* When and how the list of a record hears of a change. */
+enum tr_telling {
+    TELL_AT_ONCE, /* what came of a pop: it has happened, whatever becomes of this node's disk */
+    TELL_DURABLE, /* what stands or falls with other records that are written with it */
+    TELL_WHOLE,   /* a record that is new to the list, when it is durable */
+};
+
 /* What is done when the log has an entry, besides arming its record. */
 enum tr_then {
     THEN_ANSWER,    /* answer a client; token 0: nobody */
@@ -62,6 +70,7 @@ enum tr_then {
     THEN_REPLY,     /* answer another node's WRITE: token = its operation */
     THEN_ACK,       /* tell another node that this order is here */
     THEN_TELL,      /* tell the list */
+    THEN_OWE,       /* the list was told, and is to say so */
     THEN_DROPPED,   /* tell another node that it is gone here */
 };
 
@@ -162,6 +171,8 @@ struct tr_peer {
 
     bool has_told;   /* since the link is up it has said what it owes */
     uint64_t cursor; /* of that walk: records up to this hash were looked at */
+    tr_mono_ms linked_ms;
+    tr_mono_ms up_ms; /* since when it is up, or is not */
     tr_mono_ms heard_ms;
     tr_mono_ms beat_ms; /* when the next heartbeat is due */
     uint64_t tick_ms;   /* its own time, as it said last */
@@ -177,10 +188,11 @@ struct tr_peer {
 
     uint8_t store_id[TR_LOG_STORE_ID_SIZE]; /* as it greeted last */
     bool has_store;
-    uint64_t position; /* of its log, as it said last, in that incarnation */
-    uint64_t echo_ms;  /* our own tick that it heard last */
-    int64_t clock_ms;  /* its clock less ours */
-    uint8_t fill;      /* of its memory or disk, per cent */
+    uint64_t position;  /* of its log, as it said last, in that incarnation */
+    uint64_t echo_ms;   /* our own tick that it heard last */
+    tr_mono_ms sent_ms; /* of the last frame of records */
+    int64_t clock_ms;   /* its clock less ours */
+    uint8_t fill;       /* of its memory or disk, per cent */
     enum tr_compare compare;
     bool has_sent_sums;
     tr_mono_ms compare_ms; /* since when */
@@ -238,6 +250,7 @@ struct tr_settling {
     tr_mono_ms again_ms;  /* when the next walk begins */
     struct tr_fifo moves; /* under way here */
     tr_mono_ms look_ms;   /* when these are looked at */
+    tr_mono_ms prune_ms;  /* when those that are over make room */
 };
 
 struct tr_log_state {
@@ -415,13 +428,15 @@ uint64_t tr_stamp(struct tr_node *node, uint64_t above);
 void tr_hear_stamp(struct tr_node *node, uint64_t stamp); /* another node's clock */
 uint64_t tr_clock(const struct tr_node *node);
 tr_timer_id tr_new_id(struct tr_node *node);
+
+/* keep.c */
 void tr_arm(struct tr_node *node, tr_ref ref);
 void tr_forget_entry(struct tr_node *node,
                      tr_ref ref); /* its entry in the wheel, if any, is stale */
 void tr_count(struct tr_node *node, const struct tr_record *record, int by);
 
-/* Ends a record at `order`: it is gone, or a tombstone that remembers its key. */
-void tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order);
+/* Ends a record at `order`: it is gone, or a tombstone that remembers its key. Returns that. */
+tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order);
 
 /* Keeps and logs a record, in the place of `ref` or, if that is none, as a new one. Returns where
  * it is, or TR_ARENA_NONE: no memory, and nothing has changed. */
@@ -434,18 +449,26 @@ tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *befor
 /* Whether a record of another node can be taken now: the log, and what waits for it, have room. */
 bool tr_has_room(const struct tr_node *node, const struct tr_record *record);
 
+void tr_drop(struct tr_node *node, tr_ref ref); /* lets a record go, here alone */
+void tr_note_dropped(struct tr_node *node, const struct tr_record *record);
+bool tr_was_dropped(const struct tr_node *node, const struct tr_record *record); /* lately */
+
+/* barrier.c */
+void tr_barrier_begin(struct tr_node *node);
+void tr_barrier_notice(struct tr_node *node); /* that the loop stood still */
+void tr_barrier_run(struct tr_node *node);
+tr_mono_ms tr_barrier_wake_at(const struct tr_node *node);
+void tr_send_samples(struct tr_node *node, uint16_t peer);
+void tr_hear_sample(struct tr_node *node, const struct tr_record *outcome, int64_t due_in_ms);
+void tr_correct_clock(struct tr_node *node, int64_t age_ms); /* by what others say */
+
 /* request.c */
 void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
 
 /* pop.c */
 bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *entry);
-void tr_correct_clock(struct tr_node *node,
-                      int64_t age_ms);          /* by what others say of shared records */
-void tr_drop(struct tr_node *node, tr_ref ref); /* lets a record go, here alone */
 void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_record *record);
-void tr_note_dropped(struct tr_node *node, const struct tr_record *record);
 bool tr_is_popping(const struct tr_node *node, uint16_t member);
-bool tr_was_dropped(const struct tr_node *node, const struct tr_record *record); /* lately */
 void tr_pops_init(struct tr_node *node);
 void tr_pops_run(struct tr_node *node, struct tr_effects *out);
 void tr_callback_ended(struct tr_node *node, const struct tr_event *event);
@@ -469,6 +492,8 @@ void tr_log_open(struct tr_node *node, uint64_t segment, uint64_t first, uint64_
 void tr_log_written(struct tr_node *node, const struct tr_event *event);
 void tr_log_segment_allocated(struct tr_node *node, uint64_t number, struct tr_effects *out);
 void tr_log_segment_refused(struct tr_node *node, struct tr_effects *out);
+/* Arms and answers what has become durable. */
+void tr_log_answer(struct tr_node *node, struct tr_effects *out);
 void tr_log_run(struct tr_node *node, bool may_write, struct tr_effects *out);
 bool tr_log_wants_tick(const struct tr_node *node);
 void tr_reclaim(struct tr_node *node, struct tr_effects *out);
@@ -530,18 +555,20 @@ unsigned tr_copies(const struct tr_node *node, uint32_t factor);
 unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
                  const uint16_t *failed, unsigned failed_count, bool is_new, uint16_t *list);
 bool tr_is_placed_well(const struct tr_node *node, const struct tr_record *record);
+/* All of its list have it. */
+bool tr_is_known(const struct tr_node *node, tr_ref ref, const struct tr_record *record);
 /* As many of its list have it as there should be copies. */
 bool tr_has_enough(const struct tr_node *node, tr_ref ref, const struct tr_record *record);
 
 /* replica.c */
 /* Once durable, to all who are named: of a new record all of it. */
-void tr_tell(struct tr_node *node, tr_ref ref, bool is_new);
+void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling);
 void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out);
 /* Whether a client's write may be stored over what is held: STORED, or why not. */
 enum tr_frame_result tr_judge(const struct tr_node *node, enum tr_write_mode mode,
                               const struct tr_record *record);
 /* Something of the same version is held. */
-bool tr_is_same_write(const struct tr_node *node, const struct tr_record *record);
+bool tr_holds_write(const struct tr_node *node, const struct tr_record *record);
 void tr_replica_write(struct tr_node *node, uint16_t peer, const struct tr_frame *frame,
                       struct tr_frame_record *record);
 void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *record);
@@ -551,17 +578,17 @@ void tr_replica_marked(struct tr_node *node, const struct tr_record *record, uin
 void tr_replica_acked(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
                      uint64_t operation, bool is_exact);
+/* It is gone there; or, if it is wanted, it has not come yet. */
 void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_record *named,
-                        uint64_t operation, struct tr_effects *out);
+                        uint64_t operation, bool is_wanted, struct tr_effects *out);
 enum tr_frame_result tr_replica_store(struct tr_node *node, struct tr_record *record, tr_ref *ref);
 void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame *frame);
 /* What a reader of this timer is shown: its live part, or what remains of it. */
 tr_ref tr_replica_find(const struct tr_node *node, tr_timer_id id);
-void tr_replica_sample(struct tr_node *node, const struct tr_record *outcome, int64_t due_in_ms);
-void tr_send_samples(struct tr_node *node, uint16_t peer);
 void tr_owe(struct tr_node *node, tr_ref ref);
 bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record);
 void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_owed_run(struct tr_node *node, uint16_t peer);
 bool tr_owes_nothing(struct tr_node *node, uint16_t peer);

@@ -114,11 +114,12 @@ unsigned tr_copies(const struct tr_node *node, uint32_t factor)
     return copies < TR_LIST_MAX ? copies : TR_LIST_MAX;
 }
 
-/* Up, and not just starting: what is new there would not pop yet. */
+/* Up, and neither starting nor stopping: what is new there would not pop. */
 static bool is_serving(const struct tr_node *node, uint16_t member)
 {
     const struct tr_peer *peer = &node->peers[member];
-    return member == 0 || (peer->is_up && (peer->flags & TR_BEAT_READY) != 0);
+    unsigned wanted = TR_BEAT_READY | TR_BEAT_POPPING;
+    return member == 0 || (peer->is_up && (peer->flags & wanted) == wanted);
 }
 
 unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
@@ -166,4 +167,11 @@ bool tr_has_enough(const struct tr_node *node, tr_ref ref, const struct tr_recor
     for (unsigned i = 0; i < record->list_count; i++)
         count += record->list[i] == 0 || (acked & 1u << i) != 0;
     return count >= tr_copies(node, record->factor);
+}
+
+bool tr_is_known(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    uint8_t all = (uint8_t)((1u << record->list_count) - 1);
+    uint8_t own = (uint8_t)(1u << tr_place_of(record, 0));
+    return ((tr_book_acked(&node->book, ref) | own) & all) == all;
 }

@@ -3,20 +3,11 @@
 #include "node/internal.h"
 
 #define CLOCK_STEP_MS 2     /* wall and steady time differ by less through rounding alone */
-#define CEILING_MS    1000  /* stamps are reserved this far ahead */
 #define STALE_MIN     65536 /* entries of the wheel that may be stale before it is swept */
 #define SWEEP_SLICE   2048
 
-#define WORKSPACE_SIZE   ((size_t)64 << 10)
-#define ROOM_BESIDE      4096 /* bytes of the log beside a record: names of nodes, its parts */
-#define BARRIER_MS       1000 /* a silent node is waited for as long */
-#define BARRIER_AHEAD_MS 500
-#define BARRIER_LOOK_MS  50
-#define CLOCK_OFF_MS     100 /* less is what frames take */
-#define SAMPLES_LEAST    4
-#define CLOCK_LATE_MS    10 /* rather late than early */
-#define BARRIER_MOST_MS  10000
-#define DRAIN_MS         3000 /* others have this long to hear the last */
+#define WORKSPACE_SIZE ((size_t)64 << 10)
+#define DRAIN_MS       3000 /* others have this long to hear the last */
 
 bool tr_effects_has_room(const struct tr_effects *out, uint32_t count)
 {
@@ -189,126 +180,6 @@ tr_timer_id tr_new_id(struct tr_node *node)
     }
 }
 
-void tr_arm(struct tr_node *node, tr_ref ref)
-{
-    bool is_armed = tr_wheel_arm(&node->wheel, ref, tr_book_due(&node->book, ref));
-    TR_ASSERT(is_armed); /* entries come from the arena's reserve */
-    tr_book_set_state(&node->book, ref, TR_STATE_ARMED);
-}
-
-void tr_forget_entry(struct tr_node *node, tr_ref ref)
-{
-    if (tr_book_state(&node->book, ref) == TR_STATE_ARMED)
-        node->stale++;
-    else if (tr_book_state(&node->book, ref) == TR_STATE_QUEUED)
-        node->stats.queued--;
-}
-
-void tr_count(struct tr_node *node, const struct tr_record *record, int by)
-{
-    uint64_t *count = (record->flags & TR_RECORD_TOMBSTONE) != 0 ? &node->stats.tombstones
-                      : (record->flags & TR_RECORD_DEAD) != 0    ? &node->stats.dead
-                      : record->part > 0 || record->attempt > 0  ? &node->stats.debts
-                                                                 : &node->stats.timers;
-    *count += (uint64_t)(int64_t)by;
-}
-
-/* Who held it on its way, and is not of the list, is to be told that it is over. */
-static void let_others_go(struct tr_record *record)
-{
-    uint8_t count = record->from_count;
-    record->from_count = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (record->from[i] != 0 && !tr_is_listed(record, record->from[i]))
-            record->from[record->from_count++] = record->from[i];
-    }
-}
-
-void tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
-{
-    struct tr_record record;
-    tr_book_unpack(&node->book, ref, &record);
-    bool is_kept =
-        tr_is_clustered(node) || (record.part == 0 && (record.flags & TR_RECORD_KEYED) != 0);
-    tr_forget_entry(node, ref);
-    tr_log_dropped(node, &record);
-    tr_count(node, &record, -1);
-    record.version = order->version;
-    record.version_node = order->version_node;
-    record.sequence = order->sequence;
-    record.attempt = order->attempt;
-    record.moves = order->moves;
-    if (!is_kept) {
-        tr_log_end(node, TR_LOG_TOMBSTONE, &record);
-        tr_book_remove(&node->book, ref);
-        return;
-    }
-    bool is_keyed = (record.flags & TR_RECORD_KEYED) != 0;
-    uint64_t keep_ms = tr_breaks(node, TWIN_FORGET_AT_ONCE) ? 0 : TOMBSTONE_MS;
-    let_others_go(&record);
-    record.flags = (uint8_t)((record.flags & TR_RECORD_KEYED) | TR_RECORD_TOMBSTONE);
-    record.due_ms = node->steady_ms + (is_keyed ? node->config.key_keep_ms : keep_ms);
-    record.lag_ms = 0;
-    record.interval_ms = 0;
-    record.repeat_ms = 0;
-    record.tag_count = 0;
-    record.uri = (struct tr_span){"", 0};
-    record.opaque = (struct tr_span){"", 0};
-    record.content_type = (struct tr_span){"", 0};
-    ref = tr_book_replace(&node->book, ref, &record);
-    TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
-    tr_log_record(node, ref, &record);
-    tr_count(node, &record, 1);
-    tr_arm(node, ref);
-    tr_tell(node, ref, false);
-}
-
-tr_ref tr_put(struct tr_node *node, const struct tr_record *record, tr_ref ref)
-{
-    struct tr_record old;
-    bool is_there = ref != TR_ARENA_NONE;
-    if (is_there)
-        tr_book_unpack(&node->book, ref, &old);
-    enum tr_record_state state = is_there ? tr_book_state(&node->book, ref) : TR_STATE_UNSAFE;
-    tr_ref placed =
-        is_there ? tr_book_replace(&node->book, ref, record) : tr_book_insert(&node->book, record);
-    if (placed == TR_ARENA_NONE)
-        return TR_ARENA_NONE;
-    if (is_there) {
-        node->stale += state == TR_STATE_ARMED;
-        node->stats.queued -= state == TR_STATE_QUEUED;
-        tr_log_dropped(node, &old);
-        tr_count(node, &old, -1);
-        /* Its texts may have been those of the place it had. */
-        tr_book_unpack(&node->book, placed, &old);
-        record = &old;
-    }
-    tr_log_record(node, placed, record);
-    tr_count(node, record, 1);
-    return placed;
-}
-
-tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *before,
-                 const struct tr_record *record)
-{
-    tr_forget_entry(node, ref);
-    tr_count(node, before, -1);
-    tr_count(node, record, 1);
-    ref = tr_book_update(&node->book, ref, record);
-    TR_ASSERT(ref != TR_ARENA_NONE);
-    tr_log_short(node, record);
-    tr_arm(node, ref);
-    return ref;
-}
-
-bool tr_has_room(const struct tr_node *node, const struct tr_record *record)
-{
-    return node->members_logged == node->member_count &&
-           node->waiting_tail - node->waiting_head + (uint64_t)2 * (TR_PARTS_MAX + 1) <
-               TR_NODE_WAITING_MAX &&
-           tr_log_has_room(node, tr_log_record_bound(record) + ROOM_BESIDE, false);
-}
-
 /* Takes stale entries out of the wheel when they are many, a slice at a time. */
 static void sweep(struct tr_node *node)
 {
@@ -371,19 +242,6 @@ static void configure(struct tr_node *node, const struct tr_node_config *config)
     node->config.tombstone_keep_ms = config->tombstone_keep_ms;
 }
 
-/* ---- the barrier ---- */
-
-/* What was missed is heard before anything pops. */
-static void begin_barrier(struct tr_node *node)
-{
-    node->is_popping = tr_breaks(node, TWIN_NO_BARRIER);
-    node->is_serving |= node->is_popping;
-    node->barrier_ms = node->now_ms;
-    node->announced_ms = 0;
-    for (uint32_t i = 1; i < node->member_count; i++)
-        node->peers[i].has_told = false;
-}
-
 static void change_view(struct tr_node *node, const struct tr_event *event)
 {
     bool is_first = !tr_is_clustered(node);
@@ -391,119 +249,12 @@ static void change_view(struct tr_node *node, const struct tr_event *event)
         return;
     if (is_first) {
         node->is_serving = false;
-        begin_barrier(node);
+        tr_barrier_begin(node);
     }
     node->settling.is_unsettled = true;
     node->settling.changed_ms = node->now_ms;
     tr_settle_again(node);
     tr_beat_now(node);
-}
-
-/* Every other node has said that it owes nothing, or is silent. */
-static bool has_heard_all(const struct tr_node *node)
-{
-    for (uint32_t i = 1; i < node->member_count; i++) {
-        const struct tr_peer *peer = &node->peers[i];
-        /* One that joins waits longer: others may have yet to hear of it. */
-        uint64_t patience = node->members[0].role == TR_ROLE_JOINING ? BARRIER_MOST_MS : BARRIER_MS;
-        bool is_silent = !peer->is_up && node->now_ms >= node->barrier_ms + patience;
-        bool is_replaying = (peer->flags & TR_BEAT_READY) == 0;
-        bool is_over = is_silent || (is_replaying && peer->has_told) ||
-                       node->now_ms >= node->barrier_ms + BARRIER_MOST_MS;
-        if ((node->members[i].role != TR_ROLE_NONE || peer->is_up) && !is_over && !peer->has_told)
-            return false;
-    }
-    return true;
-}
-
-static bool is_announced(const struct tr_node *node)
-{
-    for (uint32_t i = 1; i < node->member_count; i++) {
-        const struct tr_peer *peer = &node->peers[i];
-        if (peer->is_up && peer->echo_ms < node->announced_ms)
-            return false;
-    }
-    return true;
-}
-
-static int by_value(int64_t a, int64_t b)
-{
-    return (a > b) - (a < b);
-}
-
-/* The clock was set while nobody looked: what others say of shared records tells by how much. Time
- * goes on from where it should be, and the wheel is filled anew. It is the first thing that is
- * heard: what is stored from then on is by the right time. */
-void tr_correct_clock(struct tr_node *node, int64_t age_ms)
-{
-    int64_t *samples = node->samples;
-    if (node->sample_count < SAMPLES_LEAST || node->is_clock_checked)
-        return;
-    node->is_clock_checked = true;
-    for (uint32_t i = 1; i < node->sample_count; i++) {
-        for (uint32_t k = i; k > 0 && by_value(samples[k - 1], samples[k]) > 0; k--) {
-            int64_t sample = samples[k];
-            samples[k] = samples[k - 1];
-            samples[k - 1] = sample;
-        }
-    }
-    /* One that came late to either node tells a wrong time: most of them must agree. */
-    uint32_t count = node->sample_count;
-    int64_t median = samples[count / 2];
-    if (samples[count * 3 / 4] - samples[count / 4] > CLOCK_OFF_MS)
-        return;
-    if (median < CLOCK_OFF_MS + age_ms)
-        return; /* as much may be what frames took; and one that was set back is late, not early */
-    tr_cover(node, RULE_CLOCK_CORRECTED);
-    int64_t shift = median + CLOCK_LATE_MS;
-    node->steady_base -= (uint64_t)shift;
-    node->steady_ms -= (uint64_t)shift;
-    node->ahead_ms += (uint64_t)shift;
-    tr_wheel_clear(&node->wheel, node->steady_ms);
-    node->stale = 0;
-    node->is_sweeping = false;
-    for (tr_ref ref = tr_arena_next_record(&node->arena, TR_ARENA_NONE); ref != TR_ARENA_NONE;
-         ref = tr_arena_next_record(&node->arena, ref)) {
-        if (tr_book_state(&node->book, ref) == TR_STATE_ARMED)
-            tr_arm(node, ref);
-    }
-}
-
-/* It says from when on it pops; what is due before is left to others; and when all have heard that,
- * it does. */
-static void pass_barrier(struct tr_node *node)
-{
-    tr_cover(node, RULE_BARRIER);
-    if (node->announced_ms != 0 && node->now_ms > node->announced_ms + BARRIER_AHEAD_MS / 2)
-        node->announced_ms = 0; /* too late to be true: once more */
-    if (node->announced_ms == 0) {
-        if (!has_heard_all(node))
-            return;
-        /* What was reserved before the start is waited out rather than jumped over: stamps ahead of
-         * all clocks would beat later writes on nodes that do not hear of them. */
-        uint64_t clock = tr_clock(node);
-        if (node->last_stamp > clock && node->last_stamp - clock <= (uint64_t)CEILING_MS << 16)
-            return;
-        node->popping_from_ms = (clock >> 16) + BARRIER_AHEAD_MS;
-        node->announced_ms = node->now_ms;
-        tr_beat_now(node);
-    }
-    if (!is_announced(node))
-        return;
-    node->is_popping = true;
-    node->is_serving = true;
-    tr_settle_again(node);
-    tr_beat_now(node);
-}
-
-/* Its loop stood still for so long that others took it for dead. */
-static void notice_pause(struct tr_node *node)
-{
-    if (!node->is_popping || node->wake_ms == TR_NODE_NEVER ||
-        node->now_ms <= node->wake_ms + SUSPECT_MS || tr_breaks(node, TWIN_NO_BARRIER))
-        return;
-    tr_cover(node, RULE_BARRIER_AGAIN);
-    begin_barrier(node);
 }
 
 static void run_cluster(struct tr_node *node, struct tr_effects *out)
@@ -512,7 +263,7 @@ static void run_cluster(struct tr_node *node, struct tr_effects *out)
         return;
     tr_members_log(node);
     if (!node->is_popping && node->phase == PHASE_READY)
-        pass_barrier(node);
+        tr_barrier_run(node);
     tr_operations_run(node, out);
     tr_claims_run(node);
     if (node->phase == PHASE_READY)
@@ -597,7 +348,7 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
     give_reads(node);
     set_clock(node, event, out);
     if (tr_is_clustered(node))
-        notice_pause(node);
+        tr_barrier_notice(node);
     handle(node, event, out);
     if (node->phase == PHASE_REPLAYING)
         tr_recovery_run(node, out);
@@ -605,15 +356,20 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
         open_log(node, out);
     /* A request in the middle of a turn leaves the rest of the work to the turn's end. */
     bool is_brief = event->has_more && event->kind == TR_EVENT_REQUEST_RECEIVED;
+    bool is_running = node->phase == PHASE_READY || node->phase == PHASE_DRAINING;
+    if (is_running) {
+        if (!is_brief)
+            tr_pops_finish(node, out);
+        run_cluster(node, out);
+        tr_log_answer(node, out);
+    }
+    /* After all that may replace a record: what is handed out must still be there. */
     if (node->phase == PHASE_READY && !is_brief) {
         tr_pops_run(node, out);
         sweep(node);
         tr_reclaim(node, out);
     }
-    if (node->phase == PHASE_DRAINING)
-        tr_pops_finish(node, out);
-    if (node->phase == PHASE_READY || node->phase == PHASE_DRAINING) {
-        run_cluster(node, out);
+    if (is_running) {
         /* The batch that is handed out here must not be written to any more in this step. */
         tr_log_run(node, !event->has_more, out);
         tr_peers_run(node, out);
@@ -630,9 +386,7 @@ static tr_mono_ms cluster_wake_at(const struct tr_node *node)
 {
     tr_mono_ms peers = tr_peers_wake_at(node);
     tr_mono_ms operations = tr_operations_wake_at(node);
-    tr_mono_ms barrier = node->is_popping ? TR_NODE_NEVER : node->barrier_ms + BARRIER_MS;
-    if (barrier <= node->now_ms)
-        barrier = node->now_ms + BARRIER_LOOK_MS;
+    tr_mono_ms barrier = tr_barrier_wake_at(node);
     tr_mono_ms claims = tr_claims_wake_at(node);
     tr_mono_ms wake = peers < operations ? peers : operations;
     wake = claims < wake ? claims : wake;

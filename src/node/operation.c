@@ -188,6 +188,22 @@ static void make_list(const struct tr_node *node, struct tr_operation *operation
         operation->list_count = (uint8_t)tr_copies(node, operation->factor);
 }
 
+/* Who has it stays on the list, also when the view has changed meanwhile. */
+static void add_to_list(const struct tr_node *node, struct tr_operation *operation,
+                        const uint16_t *failed, unsigned failed_count)
+{
+    uint16_t wanted[TR_LIST_MAX];
+    unsigned count =
+        tr_want(node, operation->id, operation->factor, failed, failed_count, true, wanted);
+    for (unsigned i = 0; i < count && !tr_breaks(node, TWIN_NO_STAND_IN); i++) {
+        bool is_there = false;
+        for (unsigned k = 0; k < operation->list_count; k++)
+            is_there |= operation->list[k] == wanted[i];
+        if (!is_there && operation->list_count < TR_LIST_MAX)
+            operation->list[operation->list_count++] = wanted[i];
+    }
+}
+
 /* ---- telling ---- */
 
 static void tell(struct tr_node *node, struct tr_operation *operation, uint16_t member,
@@ -312,7 +328,7 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
         tr_has_room(node, &record) ? tr_judge(node, operation->mode, &record) : TR_RESULT_FULL;
     if (result == TR_RESULT_STORED)
         result = tr_replica_store(node, &record, &ref);
-    if (result == TR_RESULT_STALE && tr_is_same_write(node, &record))
+    if (result == TR_RESULT_STALE && tr_holds_write(node, &record))
         result = TR_RESULT_HELD; /* it has moved on already */
     if (result == TR_RESULT_STORED || result == TR_RESULT_HELD) {
         extend(node, operation, &record);
@@ -428,15 +444,15 @@ static void stand_in(struct tr_node *node, struct tr_operation *operation, struc
             failed[count++] = operation->list[i];
     }
     uint8_t before = operation->list_count;
-    make_list(node, operation, failed, count);
+    add_to_list(node, operation, failed, count);
     operation->is_late = true;
-    if (operation->list_count <= before) {
+    if (operation->list_count == before) {
         conclude(node, operation, false, out);
         return;
     }
     tr_cover(node, RULE_STAND_IN);
     struct tr_record record = unpack(node, operation);
-    record.moves++;
+    record.moves = tr_next_move(record.moves, node->stamp_node);
     send_again(node, operation, &record, out);
 }
 

@@ -3,8 +3,9 @@
  * The other nodes: links, heartbeats, and what waits to be sent to them.
  *
  * One frame at a time is on its way to a link; what it says of records is looked up when it is
- * encoded, so that times are right and nothing old is sent twice. A node is up when it has greeted
- * and was heard of within SUSPECT_MS. Being up only speeds things up; it changes no view.
+ * encoded, so that times are right and nothing old is sent twice. A node is up when it has
+ * greeted, was heard of within SUSPECT_MS, and hears us: if a link works one way only, both ends
+ * know. Being up only speeds things up; it changes no view.
  *
  * Messages come from one pool. When it is empty, or a node is not up, nothing is queued: the node
  * is behind, and is sent what it lacks when it is there (replica.c).
@@ -12,6 +13,7 @@
 #include "node/internal.h"
 
 #define BEAT_MS    100
+#define HEARS_MS   1000  /* its last frame tells what of us it had heard by then */
 #define SILENT_MS  60000 /* a link on which nothing was heard for so long is given up */
 #define SAMPLE_MS  500   /* what took longer does not tell the time */
 #define BATCH_SIZE 32768 /* bytes of a frame of small entries */
@@ -61,6 +63,7 @@ void tr_link_up(struct tr_node *node, uint16_t index)
     struct tr_peer *peer = &node->peers[index];
     tr_link_down(node, index);
     peer->is_linked = true;
+    peer->linked_ms = node->now_ms;
     peer->heard_ms = node->now_ms;
     peer->echo_ms = 0;
 }
@@ -160,12 +163,14 @@ static void send_beat(struct tr_node *node, uint16_t index, struct tr_effects *o
     peer->beat_ms = node->now_ms + BEAT_MS;
 }
 
-/* The record of a message, as it is now. False: there is nothing to say of it any more. */
+/* The record of a message, as it is now. False: there is nothing to say of it any more. One that is
+ * not durable may be read; to be kept elsewhere it has to be. */
 static bool find_record(const struct tr_node *node, const struct tr_message *message,
                         struct tr_record *record)
 {
     tr_ref ref = tr_book_find(&node->book, message->id, message->part);
-    if (ref == TR_ARENA_NONE || tr_book_state(&node->book, ref) == TR_STATE_UNSAFE)
+    bool is_read = message->kind == MESSAGE_ANSWER && message->result == TR_RESULT_HELD;
+    if (ref == TR_ARENA_NONE || (tr_book_state(&node->book, ref) == TR_STATE_UNSAFE && !is_read))
         return false;
     tr_book_unpack(&node->book, ref, record);
     return true;
@@ -323,6 +328,7 @@ static void send_messages(struct tr_node *node, uint16_t index, struct tr_effect
         }
         if (is_said) {
             end_frame(node, index, &writer, out);
+            peer->sent_ms = node->now_ms;
             return;
         }
     }
@@ -349,7 +355,8 @@ bool tr_all_are_told(struct tr_node *node)
 {
     for (uint32_t i = 1; i < node->member_count; i++) {
         const struct tr_peer *peer = &node->peers[i];
-        if (peer->is_up && (peer->count > 0 || !tr_owes_nothing(node, (uint16_t)i)))
+        bool has_heard = peer->echo_ms > peer->sent_ms;
+        if (peer->is_up && (!has_heard || peer->count > 0 || !tr_owes_nothing(node, (uint16_t)i)))
             return false;
     }
     return true;
@@ -460,7 +467,7 @@ static void hear_keys(struct tr_node *node, uint16_t index, struct tr_reader *re
         struct tr_reader samples = *reader;
         while (!node->is_serving && is_prompt &&
                tr_frame_get_outcome(&samples, &record, &due_in_ms, &check))
-            tr_replica_sample(node, &record, due_in_ms);
+            tr_hear_sample(node, &record, due_in_ms);
         tr_correct_clock(node, (int64_t)age_ms);
 
         while (tr_frame_get_outcome(reader, &record, &due_in_ms, &check))
@@ -487,7 +494,7 @@ static void hear_drops(struct tr_node *node, uint16_t index, struct tr_reader *r
         if (frame->kind == TR_FRAME_DROPS)
             tr_replica_drop(node, index, &record, operation, is_exact);
         else if (tr_effects_has_room(out, 8))
-            tr_replica_dropped(node, index, &record, operation, out);
+            tr_replica_dropped(node, index, &record, operation, is_exact, out);
     }
 }
 
@@ -559,10 +566,15 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
 static void look_at(struct tr_node *node, uint16_t index, struct tr_effects *out)
 {
     struct tr_peer *peer = &node->peers[index];
-    bool is_up = peer->is_greeted && node->now_ms < peer->heard_ms + SUSPECT_MS;
+    tr_mono_ms hears_ms = peer->echo_ms > peer->linked_ms ? peer->echo_ms : peer->linked_ms;
+    bool is_heard = peer->is_greeted && node->now_ms < peer->heard_ms + SUSPECT_MS;
+    bool is_up = is_heard && node->now_ms < hears_ms + HEARS_MS;
+    if (is_heard && !is_up)
+        tr_cover(node, RULE_ONE_WAY);
     if (is_up == peer->is_up)
         return;
     peer->is_up = is_up;
+    peer->up_ms = node->now_ms;
     tr_note(out, is_up ? TR_NOTE_PEER_UP : TR_NOTE_PEER_DOWN, 0, index);
     tr_settle_again(node); /* who moves a record, and who stands in, may be another now */
 }

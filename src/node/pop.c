@@ -127,6 +127,7 @@ void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_
             continue;
         flight->ref = ref;
         flight->order = tr_record_order(record);
+        tr_forget_entry(node, ref);
         tr_book_set_state(&node->book, ref, TR_STATE_FLYING);
         tr_claim_later(node, ref);
         return;
@@ -152,8 +153,8 @@ static void run_queue(struct tr_node *node, uint32_t index, struct tr_effects *o
     }
 }
 
-/* A queue that may fire, and could not for want of effects or of room in the log, is looked at
- * again in the next step: no answer of its own may be there to do so. */
+/* A queue that may fire is looked at when pops are handed out; one that then cannot, for want of
+ * effects or of room in the log, in the next step: no answer of its own may be there to do so. */
 static void hold_queue(struct tr_node *node, uint32_t index)
 {
     struct tr_destination *destination = &node->destinations[index];
@@ -177,38 +178,6 @@ static void run_held(struct tr_node *node, struct tr_effects *out)
         drop_destination(node, index);
         index = next;
     }
-}
-
-static struct tr_dropped *dropped_slot(const struct tr_node *node, tr_timer_id id, uint64_t part)
-{
-    return &node->dropped[tr_hash_mix(id + part) % DROPPED_MAX];
-}
-
-bool tr_was_dropped(const struct tr_node *node, const struct tr_record *record)
-{
-    const struct tr_dropped *dropped = dropped_slot(node, record->id, record->part);
-    struct tr_order order = tr_record_order(record);
-    return dropped->until_ms > node->now_ms && dropped->id == record->id &&
-           dropped->part == record->part && tr_order_compare(&dropped->order, &order) >= 0;
-}
-
-void tr_note_dropped(struct tr_node *node, const struct tr_record *record)
-{
-    if (tr_is_clustered(node) && !tr_was_dropped(node, record))
-        *dropped_slot(node, record->id, record->part) = (struct tr_dropped){
-            record->id, record->part, tr_record_order(record), node->now_ms + TOMBSTONE_MS};
-}
-
-void tr_drop(struct tr_node *node, tr_ref ref)
-{
-    struct tr_record record;
-    tr_forget_entry(node, ref);
-    tr_book_unpack(&node->book, ref, &record);
-    tr_note_dropped(node, &record);
-    tr_log_end(node, TR_LOG_DROP, &record);
-    tr_log_dropped(node, &record);
-    tr_count(node, &record, -1);
-    tr_book_remove(&node->book, ref);
 }
 
 /* ---- whose turn it is ---- */
@@ -273,11 +242,14 @@ static void look_again(struct tr_node *node, tr_ref ref, tr_steady_ms at_ms)
     TR_ASSERT(is_armed);
 }
 
-/* One that is away may come back with something that nobody here has heard of. */
+/* One that is away may come back with something that nobody here has heard of, and needs a while to
+ * show it. */
 static bool are_all_up(const struct tr_node *node)
 {
     for (uint32_t i = 1; i < node->member_count; i++) {
-        if (node->members[i].role != TR_ROLE_NONE && !node->peers[i].is_up)
+        const struct tr_peer *peer = &node->peers[i];
+        bool is_there = peer->is_up && node->now_ms >= peer->up_ms + TOMBSTONE_MS;
+        if (node->members[i].role != TR_ROLE_NONE && !is_there)
             return false;
     }
     return true;
@@ -287,11 +259,8 @@ static bool are_all_up(const struct tr_node *node)
  * placed, nobody knows who that is. */
 static bool may_forget(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
-    uint8_t all = (uint8_t)((1u << record->list_count) - 1);
-    uint8_t own = (uint8_t)(1u << tr_place_of(record, 0));
-    uint8_t acked = tr_book_acked(&node->book, ref) | own;
-    bool is_known =
-        (acked & all) == all && record->from_count == 0 && !tr_is_wide(node) && are_all_up(node);
+    bool is_known = tr_is_known(node, ref, record) && record->from_count == 0 &&
+                    !tr_is_wide(node) && are_all_up(node);
     bool is_old = node->steady_ms >= record->due_ms + node->config.tombstone_keep_ms;
     bool may = is_known || is_old || tr_breaks(node, TWIN_FORGET_AT_ONCE);
     tr_cover(node, may ? RULE_TOMBSTONE_GONE : RULE_TOMBSTONE_KEPT);
@@ -363,13 +332,16 @@ bool tr_pops_want_tick(const struct tr_node *node)
 }
 
 /* The timer goes on with its next pop, or is over. */
-static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record)
+static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record,
+                    enum tr_telling telling)
 {
     if (record->part > 0 || record->sequence >= tr_record_pops(record)) {
         /* Above the record that it ends, so that to have heard of one is not to know the other. */
         struct tr_order order = tr_record_order(record);
         order.sequence++;
-        tr_end(node, ref, &order);
+        ref = tr_end(node, ref, &order);
+        if (ref != TR_ARENA_NONE)
+            tr_tell(node, ref, telling);
         return;
     }
     tr_count(node, record, -1);
@@ -387,7 +359,7 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record)
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_log_short(node, record);
     tr_arm(node, ref);
-    tr_tell(node, ref, false);
+    tr_tell(node, ref, telling);
 }
 
 /* When a timer has too many failed pops, the oldest dead one goes, or the oldest. */
@@ -442,7 +414,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     tr_log_record(node, ref, &part);
     tr_count(node, &part, 1);
     tr_arm(node, ref);
-    tr_tell(node, ref, true);
+    tr_tell(node, ref, TELL_WHOLE);
     limit_parts(node, part.id, part.part, out);
     return true;
 }
@@ -464,7 +436,7 @@ static void put_back(struct tr_node *node, tr_ref ref, const struct tr_record *r
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_log_short(node, record);
     tr_arm(node, ref);
-    tr_tell(node, ref, false);
+    tr_tell(node, ref, TELL_AT_ONCE);
 }
 
 /* `before` is the record as the book has it, `record` the same with its last attempt. */
@@ -485,14 +457,14 @@ static void die(struct tr_node *node, tr_ref ref, struct tr_record *before,
     dead.lag_ms += due_ms - dead.due_ms;
     dead.due_ms = due_ms;
     if (record->part == 0 && split(node, &dead, out)) {
-        move_on(node, ref, before);
+        move_on(node, ref, before, TELL_DURABLE);
         return;
     }
     if (record->part == 0 && record->sequence < tr_record_pops(record)) {
         /* No memory to keep it: told, and the timer goes on. */
         node->stats.pops_discarded++;
         tr_note(out, TR_NOTE_DISCARDED, record->id, record->sequence);
-        move_on(node, ref, before);
+        move_on(node, ref, before, TELL_DURABLE);
         return;
     }
     tr_count(node, before, -1);
@@ -525,7 +497,7 @@ static void fail(struct tr_node *node, tr_ref ref, struct tr_record *record,
     record->due_ms = retry_ms;
     record->lag_ms = retry_ms - own_ms;
     if (has_next && next_ms <= retry_ms && split(node, record, out)) {
-        move_on(node, ref, &before);
+        move_on(node, ref, &before, TELL_DURABLE);
         return;
     }
     tr_count(node, &before, -1);
@@ -554,13 +526,13 @@ static void book_outcome(struct tr_node *node, const struct tr_flight *flight,
     bool is_success = flight->result == TR_CALLBACK_ANSWERED && flight->status / 100 == 2;
     if (is_success) {
         node->stats.pops_delivered++;
-        move_on(node, flight->ref, record);
+        move_on(node, flight->ref, record, TELL_AT_ONCE);
     } else {
         fail(node, flight->ref, record, flight, out);
     }
 }
 
-static void run_ended(struct tr_node *node, struct tr_effects *out)
+void tr_pops_finish(struct tr_node *node, struct tr_effects *out)
 {
     while (node->ended_first != NONE && tr_effects_has_room(out, 16)) {
         uint32_t index = node->ended_first;
@@ -580,7 +552,6 @@ static void run_ended(struct tr_node *node, struct tr_effects *out)
         flight->next = node->flight_free;
         node->flight_free = index;
         node->flight_count--;
-        run_queue(node, flight->destination, out);
         hold_queue(node, flight->destination);
         drop_destination(node, flight->destination);
     }
@@ -611,14 +582,8 @@ void tr_callback_ended(struct tr_node *node, const struct tr_event *event)
     node->ended_last = index;
 }
 
-void tr_pops_finish(struct tr_node *node, struct tr_effects *out)
-{
-    run_ended(node, out);
-}
-
 void tr_pops_run(struct tr_node *node, struct tr_effects *out)
 {
-    run_ended(node, out);
     run_held(node, out);
     run_due(node, out);
 }

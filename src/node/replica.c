@@ -10,9 +10,9 @@
  */
 #include "node/internal.h"
 
-#define OWED_WALK_MS 500
-#define SAMPLES_SEEN 4096 /* records looked at for */
-#define SAMPLES_SENT 16   /* so many that are shared */
+#define OWED_WALK_MS  500
+#define CLAIMED_BY_MS 1500  /* a pop under way is claimed after a second */
+#define OWED_MAX      65536 /* more than that, and the book is walked for them instead */
 
 void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
                  struct tr_frame_record *frame)
@@ -26,11 +26,14 @@ void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
 }
 
 /* What is overdue counts from now: the nodes before this one in the list have only now heard of it
- * too, or are about to make it. */
+ * too, or are about to make it. After a position's time somebody may have begun to, and has a
+ * moment to claim it. */
 static void set_due(const struct tr_node *node, struct tr_record *record, int64_t due_in_ms)
 {
-    record->due_ms = node->steady_ms + (due_in_ms > 0 ? (uint64_t)due_in_ms : 0);
-    record->lag_ms += due_in_ms < 0 ? 0 - (uint64_t)due_in_ms : 0;
+    uint64_t late_ms = due_in_ms < 0 ? 0 - (uint64_t)due_in_ms : 0;
+    uint64_t wait_ms = late_ms >= POSITION_MS ? CLAIMED_BY_MS : 0;
+    record->due_ms = node->steady_ms + (due_in_ms > 0 ? (uint64_t)due_in_ms : wait_ms);
+    record->lag_ms += late_ms + wait_ms;
 }
 
 /* A timer stands for one of its pops, or is over; whoever says something else is not to be
@@ -40,6 +43,7 @@ static bool has_sense(const struct tr_record *record)
     bool is_live = (record->flags & TR_RECORD_TOMBSTONE) == 0;
     bool is_timer = is_live && record->part == 0;
     return record->sequence < UINT32_MAX && record->part <= UINT32_MAX &&
+           record->moves < UINT32_MAX / 2 &&
            (!is_timer || (record->sequence >= 1 && record->sequence <= tr_record_pops(record)));
 }
 
@@ -134,15 +138,10 @@ static void inherit(struct tr_record *record, const struct tr_record *held)
     }
 }
 
-static bool is_same_write(const struct tr_record *a, const struct tr_record *b)
-{
-    return a->version == b->version && a->version_node == b->version_node;
-}
-
 /* Only where it belongs differs. */
 static bool is_same_pop(const struct tr_record *a, const struct tr_record *b)
 {
-    return is_same_write(a, b) && a->sequence == b->sequence && a->attempt == b->attempt &&
+    return tr_is_same_write(a, b) && a->sequence == b->sequence && a->attempt == b->attempt &&
            ((a->flags | b->flags) & TR_RECORD_TOMBSTONE) == 0;
 }
 
@@ -193,14 +192,6 @@ static tr_ref find_exactly(const struct tr_node *node, const struct tr_record *n
     return tr_order_compare(&x, &y) == 0 ? ref : TR_ARENA_NONE;
 }
 
-/* All of its list have it. */
-static bool is_known(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
-{
-    uint8_t all = (uint8_t)((1u << record->list_count) - 1);
-    uint8_t own = (uint8_t)(1u << tr_place_of(record, 0));
-    return ((tr_book_acked(&node->book, ref) | own) & all) == all;
-}
-
 /* Who told them all lets them know of each other, or each would send it to each. */
 static void spread(struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
@@ -228,9 +219,9 @@ void tr_replica_acked(struct tr_node *node, uint16_t peer, const struct tr_recor
         return;
     bool is_settled = (held.flags & TR_RECORD_MOVING) == 0 && tr_is_listed(&held, 0);
     bool was_enough = is_settled || tr_has_enough(node, ref, &held);
-    bool was_known = is_known(node, ref, &held);
+    bool was_known = tr_is_known(node, ref, &held);
     mark(node, ref, &held, peer);
-    if (!was_known && is_known(node, ref, &held))
+    if (!was_known && tr_is_known(node, ref, &held))
         spread(node, ref, &held);
     if (!is_settled)
         tr_settle_look(node, ref, !was_enough && tr_has_enough(node, ref, &held));
@@ -269,7 +260,7 @@ void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *r
             (struct tr_message){.kind = MESSAGE_COPY, .id = record->id, .part = record->part});
 }
 
-static void send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
     tr_send(node, peer,
             (struct tr_message){
@@ -283,7 +274,7 @@ static void send_drop(struct tr_node *node, uint16_t peer, const struct tr_recor
 void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
     if (is_owed_drop(record, peer))
-        send_drop(node, peer, record);
+        tr_send_drop(node, peer, record);
     else
         tr_send_copy(node, peer, record);
 }
@@ -300,7 +291,8 @@ void tr_owe(struct tr_node *node, tr_ref ref)
         if (names[i] == 0 || !tr_is_owed(node, ref, names[i], &record))
             continue;
         struct tr_peer *peer = &node->peers[names[i]];
-        if (peer->is_greeted && tr_fifo_push(&peer->owed, &node->arena, entry))
+        if (peer->is_greeted && peer->owed.count < OWED_MAX &&
+            tr_fifo_push(&peer->owed, &node->arena, entry))
             continue;
         peer->is_behind = true;
         peer->cursor = 0;
@@ -348,23 +340,6 @@ bool tr_owes_nothing(struct tr_node *node, uint16_t index)
 
 /* ---- what happens here ---- */
 
-void tr_tell(struct tr_node *node, tr_ref ref, bool is_new)
-{
-    struct tr_record record;
-    if (!tr_is_clustered(node))
-        return;
-    tr_book_unpack(&node->book, ref, &record);
-    tr_wait(node, (struct tr_waiting){
-                      .then = THEN_TELL,
-                      .token = is_new,
-                      .id = record.id,
-                      .part = record.part,
-                      .version = record.version,
-                      .ref = ref,
-                      .order = tr_record_order(&record),
-                  });
-}
-
 static struct tr_message message_of(const struct tr_waiting *waiting, enum tr_message_kind kind)
 {
     return (struct tr_message){
@@ -379,22 +354,39 @@ static struct tr_message message_of(const struct tr_waiting *waiting, enum tr_me
 
 /* A new record goes whole; of a change, its order and times. While it moves its old list hears the
  * same, since it pops; else who is not listed is to let go. */
-static void tell(struct tr_node *node, tr_ref ref, const struct tr_waiting *waiting)
+static void tell(struct tr_node *node, const struct tr_record *record, enum tr_message_kind kind)
 {
-    struct tr_record record;
     uint16_t names[TR_NAMES_MAX];
-    tr_book_unpack(&node->book, ref, &record);
-    unsigned count = tr_names(&record, names);
-    enum tr_message_kind kind = waiting->token != 0 ? MESSAGE_COPY : MESSAGE_OUTCOME;
+    unsigned count = tr_names(record, names);
     for (unsigned i = 0; i < count; i++) {
-        bool is_told = tr_is_listed(&record, names[i]) || !tr_breaks(node, TWIN_ONE_LIST);
+        bool is_told = tr_is_listed(record, names[i]) || !tr_breaks(node, TWIN_ONE_LIST);
         if (names[i] == 0 || !is_told)
             continue;
-        if (is_owed_drop(&record, names[i]))
-            send_drop(node, names[i], &record);
+        if (is_owed_drop(record, names[i]))
+            tr_send_drop(node, names[i], record);
         else
-            tr_send(node, names[i], message_of(waiting, kind));
+            tr_send(node, names[i],
+                    (struct tr_message){.kind = kind, .id = record->id, .part = record->part});
     }
+}
+
+void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling)
+{
+    struct tr_record record;
+    if (!tr_is_clustered(node))
+        return;
+    tr_book_unpack(&node->book, ref, &record);
+    if (telling == TELL_AT_ONCE)
+        tell(node, &record, MESSAGE_OUTCOME);
+    tr_wait(node, (struct tr_waiting){
+                      .then = telling == TELL_AT_ONCE ? THEN_OWE : THEN_TELL,
+                      .token = telling == TELL_WHOLE,
+                      .id = record.id,
+                      .part = record.part,
+                      .version = record.version,
+                      .ref = ref,
+                      .order = tr_record_order(&record),
+                  });
 }
 
 void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out)
@@ -417,7 +409,7 @@ void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_e
     else if (waiting->then == THEN_ACK && ref != TR_ARENA_NONE)
         tr_send(node, waiting->peer, message_of(waiting, MESSAGE_ACK));
     else if (waiting->then == THEN_TELL && ref != TR_ARENA_NONE)
-        tell(node, ref, waiting);
+        tell(node, &held, waiting->token != 0 ? MESSAGE_COPY : MESSAGE_OUTCOME);
     else if (waiting->then == THEN_DROPPED)
         tr_send(node, waiting->peer, message_of(waiting, MESSAGE_DROPPED));
     if (ref == TR_ARENA_NONE)
@@ -456,14 +448,14 @@ static void refuse(struct tr_node *node, uint16_t peer, uint64_t operation,
             });
 }
 
-bool tr_is_same_write(const struct tr_node *node, const struct tr_record *record)
+bool tr_holds_write(const struct tr_node *node, const struct tr_record *record)
 {
     struct tr_record held;
     tr_ref ref = tr_book_find(&node->book, record->id, record->part);
     if (ref == TR_ARENA_NONE)
         return false;
     tr_book_unpack(&node->book, ref, &held);
-    return is_same_write(&held, record);
+    return tr_is_same_write(&held, record);
 }
 
 /* Whether a client's write may be stored over what is held; if not, why. */
@@ -475,11 +467,14 @@ enum tr_frame_result tr_judge(const struct tr_node *node, enum tr_write_mode mod
     if (ref == TR_ARENA_NONE)
         return TR_RESULT_STORED;
     tr_book_unpack(&node->book, ref, &held);
-    if (is_same_write(&held, record))
+    if (tr_is_same_write(&held, record))
         return TR_RESULT_STORED;
-    if (mode == TR_WRITE_CREATE)
+    /* Of two requests with one key at once, the later stays, here as elsewhere. */
+    if (mode == TR_WRITE_CREATE && (record->flags & TR_RECORD_KEYED) == 0)
         return TR_RESULT_EXISTS;
-    bool is_stale = held.version >= record->version && !tr_breaks(node, TWIN_STALE_IGNORED);
+    bool is_later = held.version > record->version ||
+                    (held.version == record->version && held.version_node > record->version_node);
+    bool is_stale = is_later && !tr_breaks(node, TWIN_STALE_IGNORED);
     return is_stale ? TR_RESULT_STALE : TR_RESULT_STORED;
 }
 
@@ -487,17 +482,19 @@ enum tr_frame_result tr_judge(const struct tr_node *node, enum tr_write_mode mod
 static void adopt(struct tr_node *node, tr_ref ref, const struct tr_record *older)
 {
     struct tr_record held;
-    enum tr_record_state state = tr_book_state(&node->book, ref);
+    bool is_flying = tr_book_state(&node->book, ref) == TR_STATE_FLYING;
     tr_book_unpack(&node->book, ref, &held);
     uint8_t count = held.from_count;
     inherit(&held, older);
-    if (held.from_count == count || (state != TR_STATE_ARMED && state != TR_STATE_UNSAFE) ||
-        !tr_has_room(node, &held))
+    if (held.from_count == count || !tr_has_room(node, &held))
         return;
     tr_cover(node, RULE_ADOPTED);
-    ref = tr_put(node, &held, ref);
-    if (ref != TR_ARENA_NONE)
-        tr_tell(node, ref, false);
+    tr_ref placed = tr_put(node, &held, ref);
+    if (placed == TR_ARENA_NONE)
+        return;
+    if (is_flying)
+        tr_fly_on(node, ref, placed, &held);
+    tr_tell(node, placed, TELL_DURABLE);
 }
 
 void tr_replica_write(struct tr_node *node, uint16_t peer, const struct tr_frame *frame,
@@ -506,7 +503,8 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, const struct tr_frame
     struct tr_record *record = &travelling->record;
     uint64_t operation = frame->of.write.operation;
     tr_ref ref = TR_ARENA_NONE;
-    bool has_room = localize(node, travelling) && tr_has_room(node, record);
+    bool has_room =
+        localize(node, travelling) && tr_has_room(node, record) && node->phase == PHASE_READY;
     enum tr_frame_result result =
         has_room ? tr_judge(node, frame->of.write.mode, record) : TR_RESULT_FULL;
     if (!has_room)
@@ -514,7 +512,7 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, const struct tr_frame
     tr_hear_stamp(node, record->version);
     if (result == TR_RESULT_STORED)
         result = tr_replica_store(node, record, &ref);
-    if (result == TR_RESULT_STALE && tr_is_same_write(node, record)) {
+    if (result == TR_RESULT_STALE && tr_holds_write(node, record)) {
         adopt(node, ref, record);
         result = TR_RESULT_HELD; /* it has moved on already */
     }
@@ -539,7 +537,7 @@ static void learn(struct tr_node *node, const struct tr_record *record, tr_ref r
         return; /* it is met again when that has ended */
     for (unsigned i = 0; i < count; i++) {
         if (names[i] != 0 && !tr_is_named(record, names[i]))
-            send_drop(node, names[i], record);
+            tr_send_drop(node, names[i], record);
     }
     tr_cover(node, RULE_STRAY_LEARNS);
     tr_drop(node, ref);
@@ -558,6 +556,8 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
         return;
     }
     tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    if (ref == TR_ARENA_NONE && node->phase != PHASE_READY)
+        return; /* one that stops takes nothing more: it may be for good */
     if (!tr_is_named(record, 0)) {
         end_parts(node, record);
         if (ref == TR_ARENA_NONE)
@@ -598,9 +598,9 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
         struct tr_order order = tr_record_order(named);
         enum tr_record_state state = tr_book_state(&node->book, ref);
         bool is_busy = state == TR_STATE_QUEUED || state == TR_STATE_FLYING;
-        if (is_exact && !is_same_write(&held, named))
+        if (is_exact && !tr_is_same_write(&held, named))
             return; /* another timer's */
-        if (operation != 0 && is_same_write(&held, named) && !is_exact) {
+        if (operation != 0 && tr_is_same_write(&held, named) && !is_exact) {
             wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
             return; /* the very thing, and on its way */
         }
@@ -612,7 +612,7 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
                 tr_send_copy(node, peer, &held);
             return;
         }
-        if (is_busy && is_same_write(&held, named)) {
+        if (is_busy && tr_is_same_write(&held, named)) {
             tr_cover(node, RULE_DROP_BUSY);
             return; /* it is asked again */
         }
@@ -622,12 +622,14 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
     if (ref == TR_ARENA_NONE)
         tr_cover(node, RULE_DROP_NOTHING);
     else if (tr_breaks(node, TWIN_DROP_IS_TOMBSTONE))
-        tr_end(node, ref,
-               &(struct tr_order){.version = named->version,
-                                  .version_node = named->version_node,
-                                  .sequence = named->sequence,
-                                  .attempt = named->attempt,
-                                  .moves = named->moves + 1});
+        tr_tell(node,
+                tr_end(node, ref,
+                       &(struct tr_order){.version = named->version,
+                                          .version_node = named->version_node,
+                                          .sequence = named->sequence,
+                                          .attempt = named->attempt,
+                                          .moves = named->moves + 1}),
+                TELL_DURABLE);
     else
         tr_drop(node, ref);
     if (named->part == 0) {
@@ -641,16 +643,21 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
 }
 
 void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_record *named,
-                        uint64_t operation, struct tr_effects *out)
+                        uint64_t operation, bool is_wanted, struct tr_effects *out)
 {
     struct tr_record held;
     tr_ref ref = find_exactly(node, named, &held);
     if (operation != 0)
         tr_operation_dropped(node, operation, peer, out);
-    if (ref != TR_ARENA_NONE && tr_is_listed(&held, peer))
-        tr_send_copy(node, peer, &held);
-    if (ref == TR_ARENA_NONE || tr_is_listed(&held, peer))
+    if (ref == TR_ARENA_NONE)
         return;
+    if (tr_is_listed(&held, peer)) {
+        if (is_wanted)
+            tr_send_copy(node, peer, &held);
+        else if ((held.flags & TR_RECORD_TOMBSTONE) != 0)
+            mark(node, ref, &held, peer); /* it was there, and is forgotten */
+        return;
+    }
     tr_book_forget(&node->book, ref, peer);
     if ((held.flags & TR_RECORD_MOVING) != 0)
         tr_settle_look(node, ref, false);
@@ -699,15 +706,22 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
     struct tr_record held;
     tr_ref ref = tr_book_find(&node->book, outcome->id, outcome->part);
     if (ref == TR_ARENA_NONE) { /* it came before what it is about: the whole record, please */
-        if (tr_has_room(node, outcome))
-            wait_for(node, outcome, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
+        tr_send(node, peer,
+                (struct tr_message){
+                    .kind = MESSAGE_DROPPED,
+                    .mask = 1,
+                    .id = outcome->id,
+                    .part = outcome->part,
+                    .order = tr_record_order(outcome),
+                });
         return;
     }
     tr_book_unpack(&node->book, ref, &held);
     bool is_over = (held.flags & TR_RECORD_TOMBSTONE) != 0;
-    if (!is_same_write(&held, outcome) || check != tr_list_check(node, &held) ||
+    bool has_arrived = (outcome->flags & TR_RECORD_MOVING) > (held.flags & TR_RECORD_MOVING);
+    if (!tr_is_same_write(&held, outcome) || check != tr_list_check(node, &held) || has_arrived ||
         !tr_has_room(node, &held))
-        return;
+        return; /* where it comes from is not known here: the whole record follows */
     if (is_over && (outcome->flags & TR_RECORD_TOMBSTONE) == 0) {
         tr_send_copy(node, peer, &held);
         return; /* what it lacks is more than times: the whole record follows if it is higher */
@@ -729,54 +743,13 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
         set_due(node, &changed, due_in_ms);
         if (changed.due_ms > TR_TIME_MAX || changed.lag_ms > TR_TIME_MAX || !has_sense(&changed))
             return;
+        bool is_flying = tr_book_state(&node->book, ref) == TR_STATE_FLYING;
+        tr_ref before = ref;
         ref = tr_change(node, ref, &held, &changed);
+        if (is_flying && is_same_pop(&held, &changed))
+            tr_fly_on(node, before, ref, &changed);
         held = changed;
     }
     mark(node, ref, &held, peer);
     wait_for(node, &held, TR_ARENA_NONE, THEN_ACK, peer, 0);
-}
-
-/* When the timer of a version began, by its next pop: no pop and no failure changes that. */
-static int64_t begin_of(const struct tr_record *record, int64_t due_ms)
-{
-    return due_ms - (int64_t)record->lag_ms - (int64_t)(record->sequence * record->interval_ms);
-}
-
-void tr_replica_sample(struct tr_node *node, const struct tr_record *outcome, int64_t due_in_ms)
-{
-    struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, outcome->id, outcome->part);
-    if (ref == TR_ARENA_NONE || outcome->part != 0 || node->sample_count == SAMPLES_MAX)
-        return;
-    tr_book_unpack(&node->book, ref, &held);
-    uint8_t flags = held.flags | outcome->flags;
-    if (!is_same_write(&held, outcome) || (flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0)
-        return;
-    struct tr_record other = *outcome;
-    other.interval_ms = held.interval_ms;
-    node->samples[node->sample_count++] = begin_of(&other, (int64_t)node->steady_ms + due_in_ms) -
-                                          begin_of(&held, (int64_t)held.due_ms);
-}
-
-/* The first that a node hears on a link: when is what we share due? If it starts, its clock may
- * have been set meanwhile. The frame comes also when nothing is. */
-void tr_send_samples(struct tr_node *node, uint16_t index)
-{
-    struct tr_index_walk walk = tr_index_seek(&node->book.index, 0);
-    tr_ref ref = TR_ARENA_NONE;
-    unsigned sent = 0;
-    for (unsigned i = 0; i < SAMPLES_SEEN && sent < SAMPLES_SENT && tr_index_next(&walk, &ref);
-         i++) {
-        struct tr_record record;
-        tr_book_unpack(&node->book, ref, &record);
-        if ((record.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 || record.part != 0 ||
-            tr_book_state(&node->book, ref) != TR_STATE_ARMED || !tr_is_listed(&record, 0) ||
-            !tr_is_listed(&record, index))
-            continue;
-        tr_send(node, index,
-                (struct tr_message){.kind = MESSAGE_OUTCOME, .id = record.id, .part = record.part});
-        sent++;
-    }
-    if (sent == 0)
-        tr_send(node, index, (struct tr_message){.kind = MESSAGE_OUTCOME});
 }

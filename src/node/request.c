@@ -402,7 +402,8 @@ static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *reco
     record->flags &= (uint8_t)~TR_RECORD_DEAD;
     /* A part counts its redrives; a timer that died in its place stays behind its attempts. */
     record->sequence += record->part > 0;
-    record->moves += record->part == 0;
+    if (record->part == 0)
+        record->moves = tr_next_move(record->moves, node->stamp_node);
     record->attempt = record->part > 0 ? 0 : record->attempt;
     record->lag_ms += node->steady_ms - record->due_ms;
     record->due_ms = node->steady_ms;
@@ -419,7 +420,7 @@ static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *reco
     waiting.part = record->part;
     waiting.order = tr_record_order(record);
     tr_wait(node, waiting);
-    tr_tell(node, ref, false);
+    tr_tell(node, ref, TELL_DURABLE);
 }
 
 /* Tries the dead pops of a timer again, all of them or the one asked for. */

@@ -27,7 +27,8 @@
 #include "node/internal.h"
 
 #define WALK_SLICE 256
-#define MOVES_MAX  512 /* under way at once */
+#define MOVES_MAX  4096 /* under way at once */
+#define PRUNE_MS   10
 #define OFFERS_MAX 32
 #define JOIN_MS    10000
 #define AGAIN_MS   1000
@@ -156,11 +157,11 @@ static void begin(struct tr_node *node, tr_ref ref, struct tr_record *record)
     record->list_count =
         (uint8_t)tr_want(node, record->id, record->factor, NULL, 0, false, record->list);
     record->flags |= TR_RECORD_MOVING;
-    record->moves++;
+    record->moves = tr_next_move(record->moves, node->stamp_node);
     tr_ref placed = tr_put(node, record, ref);
     if (placed == TR_ARENA_NONE)
         return;
-    tr_tell(node, placed, true); /* it is armed when it is durable */
+    tr_tell(node, placed, TELL_WHOLE); /* it is armed when it is durable */
     follow(node, placed);
 }
 
@@ -171,7 +172,7 @@ static void finish(struct tr_node *node, tr_ref ref, struct tr_record *record)
     if (tr_book_state(&node->book, ref) != TR_STATE_ARMED || !tr_has_room(node, record))
         return;
     record->flags &= (uint8_t)~TR_RECORD_MOVING;
-    record->moves++;
+    record->moves = tr_next_move(record->moves, node->stamp_node);
     record->from_count = 0;
     for (unsigned i = 0; i < old.from_count; i++) {
         if (old.from[i] != 0 && !tr_is_listed(record, old.from[i]))
@@ -187,7 +188,7 @@ static void finish(struct tr_node *node, tr_ref ref, struct tr_record *record)
     } else {
         ref = tr_change(node, ref, &old, record);
     }
-    tr_tell(node, ref, has_absent);
+    tr_tell(node, ref, has_absent ? TELL_WHOLE : TELL_DURABLE);
     if (!tr_is_listed(record, 0))
         follow(node, ref);
 }
@@ -204,13 +205,7 @@ static bool send_drops(struct tr_node *node, const struct tr_record *record, boo
         if (!may_send)
             continue;
         tr_cover(node, RULE_DROP_SENT);
-        tr_send(node, member,
-                (struct tr_message){
-                    .kind = MESSAGE_DROP,
-                    .id = record->id,
-                    .part = record->part,
-                    .order = tr_record_order(record),
-                });
+        tr_send_drop(node, member, record);
     }
     return is_waiting;
 }
@@ -274,7 +269,7 @@ static void address(struct tr_node *node, tr_ref ref, struct tr_record *record)
     tr_cover(node, RULE_ADDRESSED);
     ref = tr_put(node, record, ref);
     if (ref != TR_ARENA_NONE)
-        tr_tell(node, ref, false);
+        tr_tell(node, ref, TELL_DURABLE);
 }
 
 /* True: it is not where it belongs. */
@@ -299,6 +294,8 @@ static bool look(struct tr_node *node, tr_ref ref, bool may_send)
     uint16_t mover = tr_find_mover(node, &record);
     if (!is_moving && !tr_is_listed(&record, 0) && (is_well || mover != 0))
         leave(node, ref, &record);
+    else if (node->phase != PHASE_READY)
+        return true; /* one that stops lets go, and begins and ends nothing */
     else if (mover != 0)
         offer(node, mover, &record, may_send);
     else if (is_well)
@@ -391,25 +388,34 @@ static void walk_slice(struct tr_node *node)
         end_walk(node);
 }
 
-/* Moves under way: acknowledgements take them on; this is for those that do not come. */
+static bool is_under_way(const struct tr_node *node, tr_ref ref)
+{
+    struct tr_record record;
+    if (!tr_arena_holds(&node->arena, ref))
+        return false;
+    tr_book_unpack(&node->book, ref, &record);
+    return (record.flags & TR_RECORD_TOMBSTONE) == 0 &&
+           ((record.flags & TR_RECORD_MOVING) != 0 || !tr_is_listed(&record, 0));
+}
+
+/* Moves under way: acknowledgements take them on. Those that do not come are looked at now and
+ * then; and while the walk waits, those that are over make room for more. */
 static void run_moves(struct tr_node *node)
 {
     struct tr_settling *settling = &node->settling;
-    if (settling->moves.count == 0 || node->now_ms < settling->look_ms)
+    bool is_due = node->now_ms >= settling->look_ms;
+    bool is_full = settling->is_walking && settling->moves.count >= MOVES_MAX;
+    if (!is_due && !(is_full && node->now_ms >= settling->prune_ms))
         return;
-    settling->look_ms = node->now_ms + LOOK_MS;
+    settling->prune_ms = node->now_ms + PRUNE_MS;
+    if (is_due)
+        settling->look_ms = node->now_ms + LOOK_MS;
     for (uint32_t count = settling->moves.count; count > 0; count--) {
         struct tr_fifo_entry entry = tr_fifo_pop(&settling->moves, &node->arena);
-        if (tr_arena_holds(&node->arena, entry.ref) && look(node, entry.ref, true))
-            settling->is_found = true;
-        if (tr_arena_holds(&node->arena, entry.ref) && settling->moves.count < MOVES_MAX) {
-            struct tr_record record;
-            tr_book_unpack(&node->book, entry.ref, &record);
-            bool is_done = (record.flags & (TR_RECORD_MOVING | TR_RECORD_TOMBSTONE)) == 0 &&
-                           tr_is_listed(&record, 0);
-            if (!is_done && (record.flags & TR_RECORD_TOMBSTONE) == 0)
-                tr_fifo_push(&settling->moves, &node->arena, entry);
-        }
+        if (is_due && tr_arena_holds(&node->arena, entry.ref))
+            settling->is_found |= look(node, entry.ref, true);
+        if (is_under_way(node, entry.ref) && settling->moves.count < MOVES_MAX)
+            tr_fifo_push(&settling->moves, &node->arena, entry);
     }
 }
 
@@ -418,7 +424,8 @@ void tr_settle_run(struct tr_node *node)
     struct tr_settling *settling = &node->settling;
     if (!node->is_popping)
         return;
-    run_moves(node);
+    if (settling->moves.count > 0)
+        run_moves(node);
     if (!settling->is_walking && node->now_ms >= settling->again_ms)
         tr_settle_again(node);
     if (settling->is_walking && settling->moves.count < MOVES_MAX)
@@ -433,5 +440,7 @@ tr_mono_ms tr_settle_wake_at(const struct tr_node *node)
     if (settling->is_walking && settling->moves.count < MOVES_MAX)
         return node->now_ms;
     tr_mono_ms wake = settling->moves.count > 0 ? settling->look_ms : TR_NODE_NEVER;
+    if (settling->is_walking && settling->prune_ms < wake)
+        wake = settling->prune_ms;
     return !settling->is_walking && settling->again_ms < wake ? settling->again_ms : wake;
 }

@@ -61,6 +61,7 @@
     X(ADDRESSED, "a tombstone is sent to where its timer would be now")                            \
     X(MOVED, "a copy comes to who has let it go, and is not taken")                                \
     X(HALF_OPEN, "a link is given up since nothing was heard on it for long")                      \
+    X(ONE_WAY, "a node is heard but does not hear, and counts as down")                            \
     X(ADOPTED, "an older list names somebody who must hear of it")                                 \
     X(OFFERED, "a holder shows a record to who should move it")                                    \
     X(MOVE_ENDED, "a move ends")                                                                   \

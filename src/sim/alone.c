@@ -504,7 +504,8 @@ static void happen(struct world *world, uint32_t index)
         event.of.callback.status = pending.status;
         event.of.callback.retry_after_ms = pending.retry_after_ms;
         if (pending.result == TR_CALLBACK_ANSWERED && pending.status / 100 == 2)
-            sim_model_deliver(&world->model, pending.write, pending.sequence, world->epoch);
+            sim_model_deliver(&world->model, pending.write, pending.sequence, world->now_ms,
+                              world->epoch);
         trace(world, "ended", pending.write,
               pending.result == TR_CALLBACK_ANSWERED ? pending.status : 0);
         break;

@@ -2,6 +2,8 @@
 /* Clients, on whatever node they find, and receivers, which are theirs too. */
 #include "sim/world.h"
 
+#include "timer/book.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,9 +134,8 @@ static bool is_torn(const struct world *world, uint32_t index)
     return false;
 }
 
-void sim_ask(struct world *world)
+void sim_ask(struct world *world, uint32_t index)
 {
-    uint32_t index = (uint32_t)sim_draw(world, world->machine_count);
     const struct machine *machine = &world->machines[index];
     struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED};
     if (world->open_count == OPEN_MAX || !machine->is_ready || index == world->hostile ||
@@ -227,6 +228,24 @@ void sim_collide(struct world *world)
 
 /* ---- answers ---- */
 
+/* Machines that hold this write, or may: those that are down. */
+static unsigned count_copies(const struct world *world, uint32_t number)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        const struct machine *machine = &world->machines[i];
+        struct tr_node_walk walk = {.hash = tr_book_hash(world->model.writes[number].id)};
+        struct tr_record record;
+        bool is_there = machine->is_used && !machine->is_ready;
+        while (machine->is_ready && !is_there &&
+               tr_node_next_record(machine->node, &walk, &record) &&
+               walk.hash == tr_book_hash(world->model.writes[number].id))
+            is_there = strtoul(record.opaque.text, NULL, 10) == number;
+        count += is_there;
+    }
+    return count;
+}
+
 static void answer_write(struct world *world, const struct open_request *request,
                          const struct tr_effect *effect)
 {
@@ -245,6 +264,13 @@ static void answer_write(struct world *world, const struct open_request *request
         write->id = effect->of.answer.location.id;
         write->replicas = effect->of.answer.location.replicas;
         world->recent = request->write;
+        bool is_pending = write->pops > 0 && !write->has_key && write->replaced_by == 0 &&
+                          write->asked_ms + write->interval_ms > world->now_ms;
+        bool is_sure =
+            world->is_lone || !world->model.has_faults; /* else, who knows who sees whom */
+        if (is_pending && is_sure && !world->model.is_off &&
+            count_copies(world, request->write) < write->copies)
+            sim_break(world, "a write was answered with too few copies");
     }
     sim_trace(world, "%s answers %u: %u%s%s", sim_name(request->machine), request->write,
               effect->of.answer.status, effect->of.answer.detail != NULL ? " " : "",

@@ -4,8 +4,8 @@
  * life can be held to what it promises:
  *
  *   calm   nothing fails; nodes come, leave and restart: nothing is late, double or lost
- *   lone   one node at a time is away: timers with two copies are not late
-  *   sluggish  links stall, for so long that what they deliver then is no longer true
+  *   lone   one node at a time is away: timers with two copies are not late
+ *   sluggish  links stall, for so long that what they deliver then is no longer true
  *   wild   anything: nothing that was acknowledged is lost
  *
  * After that everything heals, and everything must come to its end and its place.
@@ -20,6 +20,7 @@
 #define CALM_LATE_MS 700    /* commits on two nodes, the slowest of frames, and a move */
 #define LONE_LATE_MS 1700   /* less than a position: the dead one was not waited for */
 #define STEP_LATE_MS 6500   /* three positions */
+#define REPEAT_MS    20000  /* by then it is no backup that has not heard */
 #define BETWEEN_MS   5000   /* restarts and crashes, where it is one at a time */
 
 static const char *const fault_names[] = {
@@ -48,7 +49,8 @@ static void draw_faults(struct world *world)
     if (world->is_lone)
         faults[SIM_CRASH] = true;
     if (world->is_sluggish)
-        faults[SIM_STALL] = true;
+        faults[SIM_STALL] = faults[SIM_SCALE_UP] = true;
+    faults[SIM_FULL_JOINER] = is_calm && faults[SIM_SCALE_UP] && sim_chance(world, 2);
     if (!is_calm && !world->is_lone && !world->is_sluggish) {
         for (unsigned i = 0; i < SIM_FAULTS; i++) {
             if (i < SIM_SKEW || i == SIM_RECEIVER || i == SIM_LIE || i == SIM_VIEWS ||
@@ -67,7 +69,9 @@ static void draw_faults(struct world *world)
     world->model.is_once = !world->model.has_faults;
     world->model.is_unordered = faults[SIM_SKEW] && is_apart;
     world->model.most_early_ms = faults[SIM_DRIFT] ? 8 : 0;
-    world->model.most_late_ms = CALM_LATE_MS;
+    /* Who has no room for a record is waited for, too. */
+    world->model.most_late_ms = faults[SIM_FULL_JOINER] ? STEP_LATE_MS : CALM_LATE_MS;
+    world->model.repeat_ms = world->is_sluggish ? REPEAT_MS : 0;
     world->model.has_restarts = faults[SIM_RESTART];
     world->model.has_steps = faults[SIM_STEP];
     /* Who has too few timers to tell that its clock was set back is waited for. */
@@ -180,6 +184,22 @@ static unsigned count_staying(const struct sim_view *view)
     return count;
 }
 
+/* One way or both; sometimes for so long that nobody should believe what comes then. */
+static void stall(struct world *world, uint32_t a, uint32_t b)
+{
+    struct link *link = sim_link(world, a, b);
+    uint64_t until_ms = world->now_ms + sim_draw(world, sim_chance(world, 3) ? 40000 : 4000);
+    if (world->is_sluggish)
+        until_ms = world->now_ms + 25000 + sim_draw(world, sim_chance(world, 8) ? 60000 : 25000);
+    uint64_t which = sim_draw(world, 3);
+    sim_trace(world, "%s-%s stalls", sim_name(a), sim_name(b));
+    sim_fault(world, SIM_STALL);
+    if (which != 0)
+        link->stalled_until_ms[0] = until_ms;
+    if (which != 1)
+        link->stalled_until_ms[1] = until_ms;
+}
+
 /* Step 1: some join or leave. */
 static void begin_scaling(struct world *world)
 {
@@ -213,7 +233,19 @@ static void begin_scaling(struct world *world)
             continue;
         machine->view = *view;
         machine->is_used = true;
+        if (world->faults[SIM_FULL_JOINER]) {
+            sim_fault(world, SIM_FULL_JOINER);
+            machine->disk.limit = 0;
+        }
         sim_start(world, i);
+    }
+    uint32_t a = (uint32_t)sim_draw(world, world->machine_count);
+    uint32_t b = (uint32_t)sim_draw(world, world->machine_count);
+    if (world->is_sluggish && a != b && view->roles[a] == TR_ROLE_STAYING &&
+        view->roles[b] == TR_ROLE_STAYING) {
+        stall(world, a, b); /* what is on its way then is of the old view */
+        for (unsigned i = 0; i < 12; i++)
+            sim_ask(world, i % 2 == 0 ? a : b);
     }
 }
 
@@ -257,6 +289,16 @@ static void retire(struct world *world)
     }
 }
 
+/* What is to move onto a node without room is under way for long. */
+static void make_room(struct world *world)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        bool is_joining = sim_view(world)->roles[i] == TR_ROLE_JOINING;
+        if (is_joining && world->now_ms > world->scaled_ms + 6000 && sim_chance(world, 20))
+            world->machines[i].disk.limit = SIZE_MAX;
+    }
+}
+
 static void scale(struct world *world)
 {
     bool can = world->faults[SIM_SCALE_UP] || world->faults[SIM_SCALE_DOWN];
@@ -267,6 +309,7 @@ static void scale(struct world *world)
             begin_scaling(world);
         return;
     }
+    make_room(world);
     bool is_early = world->faults[SIM_EARLY] && !world->is_healed && sim_chance(world, 30);
     bool is_done = world->now_ms > world->scaled_ms + 3000 && have_view(world) && is_well(world) &&
                    all_are_settled(world);
@@ -308,7 +351,8 @@ static void crash(struct world *world, uint32_t index, enum sim_fault fault)
 static void snap(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];
-    if (!world->faults[SIM_ROLLBACK] || machine->has_snapshot || !machine->is_running)
+    if (!world->faults[SIM_ROLLBACK] || machine->has_snapshot || !machine->is_running ||
+        world->now_ms < machine->stepped_ms + 1000)
         return;
     sim_disk_copy(&machine->disk, &machine->snapshot);
     machine->has_snapshot = true;
@@ -330,22 +374,6 @@ static void cut(struct world *world)
     }
 }
 
-/* One way or both; sometimes for so long that nobody should believe what comes then. */
-static void stall(struct world *world, uint32_t a, uint32_t b)
-{
-    struct link *link = sim_link(world, a, b);
-    uint64_t until_ms = world->now_ms + sim_draw(world, sim_chance(world, 3) ? 40000 : 4000);
-    if (world->is_sluggish)
-        until_ms = world->now_ms + 20000 + sim_draw(world, sim_chance(world, 8) ? 60000 : 20000);
-    uint64_t which = sim_draw(world, 3);
-    sim_trace(world, "%s-%s stalls", sim_name(a), sim_name(b));
-    sim_fault(world, SIM_STALL);
-    if (which != 0)
-        link->stalled_until_ms[0] = until_ms;
-    if (which != 1)
-        link->stalled_until_ms[1] = until_ms;
-}
-
 /* One at a time, and not before everything has come to rest. */
 static void disturb_one(struct world *world, uint32_t index)
 {
@@ -361,10 +389,12 @@ static void disturb_one(struct world *world, uint32_t index)
     world->model.impaired_ms = world->now_ms;
 }
 
+/* An older disk knows nothing of the step, and its few records may not tell. */
 static void step_clock(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];
-    if (!world->faults[SIM_STEP] || !machine->is_running || !sim_chance(world, 100))
+    if (!world->faults[SIM_STEP] || !machine->is_running || machine->has_snapshot ||
+        !sim_chance(world, 100))
         return;
     sim_fault(world, SIM_STEP);
     machine->skew_ms += (int64_t)sim_draw(world, 20000) - 10000;
@@ -449,7 +479,7 @@ static void disturb(struct world *world)
     if (sim_chance(world, 50))
         snap(world, a);
     step_clock(world, a);
-    if (world->is_sluggish && a != b && sim_chance(world, 60))
+    if (world->is_sluggish && a != b && sim_chance(world, 200))
         stall(world, a, b);
     else if (world->is_sluggish)
         return;
@@ -502,7 +532,7 @@ static void live(struct world *world)
     for (uint32_t i = 0; i < world->options->writes && world->model.broken == NULL; i++) {
         bool is_pause = sim_chance(world, 3);
         sim_advance(world, world->now_ms + sim_draw(world, is_pause ? 400 : 20));
-        sim_ask(world);
+        sim_ask(world, (uint32_t)sim_draw(world, world->machine_count));
         if (sim_chance(world, 200))
             sim_collide(world);
         disturb(world);

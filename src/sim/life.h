@@ -27,7 +27,8 @@
     X(EARLY, "step 3 too early")                                                                   \
     X(SCALE_UP, "scale-ups")                                                                       \
     X(SCALE_DOWN, "scale-downs")                                                                   \
-    X(RESTART, "clean restarts")
+    X(RESTART, "clean restarts")                                                                   \
+    X(FULL_JOINER, "full disks of nodes that join")
 
 #define SIM_AS_FAULT(name, what) SIM_##name,
 enum sim_fault { SIM_FAULTS_LIST(SIM_AS_FAULT) SIM_FAULTS };

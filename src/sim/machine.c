@@ -17,7 +17,7 @@ static void write_log(struct world *world, uint32_t index, const struct tr_effec
     struct sim_pending pending = {.what = HAPPENS_SYNC, .number = effect->of.log.end};
     sim_disk_write(&machine->disk, effect);
     bool is_slow = world->faults[SIM_SYNC] && !world->is_healed && sim_chance(world, 40);
-    sim_plan(world, index, pending, 1 + (is_slow ? sim_draw(world, 400) : sim_draw(world, 4)));
+    sim_plan(world, index, pending, 1 + sim_draw(world, is_slow ? 400 : 4));
 }
 
 static void allocate(struct world *world, uint32_t index, const struct tr_effect *effect)
@@ -192,15 +192,16 @@ void sim_set_view(struct world *world, uint32_t index)
 /* ---- starts and ends ---- */
 
 /* While it was down, somebody set its clock; if others are up that share its timers, it can tell.
- * */
+ * Once: after that its timers are of two times, and nobody could. */
 static void step_clock(struct world *world, struct machine *machine)
 {
     bool may = world->faults[SIM_STEP] && world->is_lone && !world->is_healed &&
-               machine->shared >= SHARED_LEAST;
+               machine->shared >= SHARED_LEAST && !machine->was_set;
     if (!may || !sim_chance(world, 3))
         return;
     sim_fault(world, SIM_STEP);
     machine->skew_ms += (int64_t)sim_draw(world, 20000) - 10000;
+    machine->was_set = true;
     sim_trace(world, "its clock is set");
 }
 

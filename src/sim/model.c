@@ -124,15 +124,23 @@ void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence,
         broken(model, number, "a pop of a timer that was refused");
     if (!model->has_faults && write->delivered[sequence - 1] == epoch + 1)
         broken(model, number, "a second pop after a success, without a crash");
+    uint64_t delivered_ms = write->delivered_ms[sequence - 1];
+    if (model->repeat_ms > 0 && delivered_ms > 0 && now_ms > delivered_ms + model->repeat_ms)
+        broken(model, number, "a pop again, long after a success");
     if (model->is_once && write->fired[sequence - 1] > 0)
         broken(model, number, "a pop twice, without a fault");
     write->fired[sequence - 1]++;
 }
 
-void sim_model_deliver(struct sim_model *model, uint32_t number, uint64_t sequence, uint32_t epoch)
+void sim_model_deliver(struct sim_model *model, uint32_t number, uint64_t sequence, uint64_t now_ms,
+                       uint32_t epoch)
 {
-    if (number < model->count && sequence >= 1 && sequence <= SIM_POPS_MAX)
-        model->writes[number].delivered[sequence - 1] = epoch + 1;
+    if (number >= model->count || sequence < 1 || sequence > SIM_POPS_MAX)
+        return;
+    struct sim_write *write = &model->writes[number];
+    write->delivered[sequence - 1] = epoch + 1;
+    if (write->delivered_ms[sequence - 1] == 0)
+        write->delivered_ms[sequence - 1] = now_ms;
 }
 
 bool sim_model_is_promised(const struct sim_model *model, uint32_t number)

@@ -34,6 +34,7 @@ struct sim_write {
     bool is_refused;
     bool has_key;                     /* an Idempotency-Key: it may be answered by another's id */
     uint32_t delivered[SIM_POPS_MAX]; /* crash epoch + 1 of the last success, by sequence */
+    uint64_t delivered_ms[SIM_POPS_MAX]; /* the first */
     uint32_t fired[SIM_POPS_MAX];
     bool is_dead[SIM_POPS_MAX];
 };
@@ -46,6 +47,7 @@ struct sim_model {
     uint64_t fires;
     uint64_t most_late_ms;  /* without faults; 0: no matter */
     uint64_t lone_late_ms;  /* of timers with several copies while one node at most is away */
+    uint64_t repeat_ms;     /* a pop is not made again so long after a success; 0: no matter */
     uint64_t most_early_ms; /* since clocks drift */
     uint64_t impaired_ms;   /* when something was last wrong */
     uint64_t lost_ms;       /* when a disk was lost; 0: none was */
@@ -77,7 +79,8 @@ void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence,
                     uint32_t epoch);
 
 /* It was answered with success, and the node was told. */
-void sim_model_deliver(struct sim_model *model, uint32_t number, uint64_t sequence, uint32_t epoch);
+void sim_model_deliver(struct sim_model *model, uint32_t number, uint64_t sequence, uint64_t now_ms,
+                       uint32_t epoch);
 
 /* Whether this timer must be there, or have popped. */
 bool sim_model_is_promised(const struct sim_model *model, uint32_t number);

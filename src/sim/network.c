@@ -135,7 +135,8 @@ unsigned sim_reach(const struct world *world, uint32_t index)
         const struct link *link = index < i ? &world->links[index][i] : &world->links[i][index];
         bool is_wanted =
             machine->view.roles[i] == TR_ROLE_STAYING || machine->view.roles[i] == TR_ROLE_JOINING;
-        bool is_there = other->is_ready && other->started_ms + 3000 < world->now_ms &&
+        bool is_there = other->is_ready && !other->is_draining &&
+                        other->started_ms + 3000 < world->now_ms &&
                         other->paused_until_ms <= world->now_ms && link->is_up &&
                         link->stalled_until_ms[0] <= world->now_ms &&
                         link->stalled_until_ms[1] <= world->now_ms;

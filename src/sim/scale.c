@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FACTOR      2
 #define SHARE_MIN   0.248
@@ -50,19 +51,20 @@ static void create(struct world *world, uint32_t index)
 
 static void fill(struct world *world, uint64_t timers)
 {
+    bool is_watched = isatty(STDERR_FILENO) == 1;
     for (uint64_t i = 0; i < timers && world->model.broken == NULL;) {
         while (world->open_count < BUSY && i < timers)
             create(world, (uint32_t)(i++ % 3));
         sim_advance(world, world->now_ms + 1);
         sim_connect(world);
-        if (i % 65536 < BUSY) {
+        if (is_watched && i % 65536 < BUSY)
             fprintf(stderr, "\r%llu of %llu timers", (unsigned long long)i,
                     (unsigned long long)timers);
-        }
     }
     for (unsigned i = 0; i < 5000 && world->open_count > 0; i++)
         sim_advance(world, world->now_ms + 1);
-    fprintf(stderr, "\r%40s\r", "");
+    if (is_watched)
+        fprintf(stderr, "\r%40s\r", "");
 }
 
 static void look(const struct world *world, struct places *places)

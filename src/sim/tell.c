@@ -59,7 +59,8 @@ static void say_key(const struct world *world, struct words *words, const struct
         say(words, " #%04x", (unsigned)(record->id & 0xffff));
     if (record->part > 0)
         say(words, "/%llu", (unsigned long long)record->part);
-    say(words, "@%llu.%u.%u", (unsigned long long)record->sequence, record->attempt, record->moves);
+    say(words, "@%llu.%u.%u", (unsigned long long)record->sequence, record->attempt,
+        record->moves >> TR_MOVER_BITS);
 }
 
 static void say_record(const struct world *world, struct words *words,

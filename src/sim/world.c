@@ -149,7 +149,7 @@ static void happen_callback(struct world *world, const struct sim_pending *pendi
     sim_trace(world, "%s pop %u.%llu %s", sim_name(pending->machine), pending->write,
               (unsigned long long)pending->sequence, is_success ? "delivered" : "failed");
     if (is_success)
-        sim_model_deliver(&world->model, pending->write, pending->sequence, 0);
+        sim_model_deliver(&world->model, pending->write, pending->sequence, world->now_ms, 0);
 }
 
 static void happen(struct world *world, const struct sim_pending *pending)

@@ -40,6 +40,7 @@ struct machine {
     int64_t drift;   /* of its boot clock, millionths */
     uint64_t started_ms;
     uint64_t stepped_ms;
+    bool was_set;    /* its clock, while it was down */
     uint32_t shared; /* timers that others have too, when it went down */
     uint64_t paused_until_ms;
     uint64_t wake_ms; /* true time */
@@ -151,7 +152,7 @@ void sim_reset(struct world *world, uint32_t from, uint16_t member);
 unsigned sim_reach(const struct world *world, uint32_t index); /* nodes of its view, itself too */
 
 /* client.c */
-void sim_ask(struct world *world);
+void sim_ask(struct world *world, uint32_t index);
 void sim_collide(struct world *world);
 void sim_answer(struct world *world, uint32_t index, const struct tr_effect *effect);
 void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effect);

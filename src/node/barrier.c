@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The barrier: a node that starts, or whose loop stood still, hears what it missed before it pops.
+ *
+ * It waits until every other node has said, after it heard of this, that it owes nothing more, or
+ * is silent. Then it says from when on it pops, and when all have heard that, it does. What is due
+ * before is left to others, in its own eyes and in theirs.
+ *
+ * A clock that was set while the node was down is noticed here too: the first that others send is
+ * when timers that they share are due.
+ */
+#include "node/internal.h"
+
+#define BARRIER_MS       1000 /* a silent node is waited for as long */
+#define BARRIER_MOST_MS  10000
+#define BARRIER_AHEAD_MS 500
+#define BARRIER_LOOK_MS  50
+#define CLOCK_OFF_MS     100 /* less is what frames take */
+#define CLOCK_LATE_MS    10  /* what the copies here may have taken longer than those there */
+#define SAMPLES_LEAST    4
+#define SAMPLES_SEEN     4096 /* records looked at for */
+#define SAMPLES_SENT     16   /* so many that are shared */
+
+/* What was missed is heard before anything pops. */
+void tr_barrier_begin(struct tr_node *node)
+{
+    node->is_popping = tr_breaks(node, TWIN_NO_BARRIER);
+    node->is_serving |= node->is_popping;
+    node->barrier_ms = node->now_ms;
+    node->announced_ms = 0;
+    for (uint32_t i = 1; i < node->member_count; i++)
+        node->peers[i].has_told = false;
+}
+
+/* Every other node has said that it owes nothing, or is silent. */
+static bool has_heard_all(const struct tr_node *node)
+{
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        const struct tr_peer *peer = &node->peers[i];
+        /* One that joins waits longer: others may have yet to hear of it. */
+        uint64_t patience = node->members[0].role == TR_ROLE_JOINING ? BARRIER_MOST_MS : BARRIER_MS;
+        bool is_silent = !peer->is_up && node->now_ms >= node->barrier_ms + patience;
+        bool is_over = is_silent || node->now_ms >= node->barrier_ms + BARRIER_MOST_MS;
+        if ((node->members[i].role != TR_ROLE_NONE || peer->is_up) && !is_over && !peer->has_told)
+            return false;
+    }
+    return true;
+}
+
+static bool is_announced(const struct tr_node *node)
+{
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        const struct tr_peer *peer = &node->peers[i];
+        if (peer->is_up && peer->echo_ms < node->announced_ms)
+            return false;
+    }
+    return true;
+}
+
+/* It says from when on it pops; what is due before is left to others; and when all have heard that,
+ * it does. */
+void tr_barrier_run(struct tr_node *node)
+{
+    tr_cover(node, RULE_BARRIER);
+    if (node->announced_ms != 0 && node->now_ms > node->announced_ms + BARRIER_AHEAD_MS / 2)
+        node->announced_ms = 0; /* too late to be true: once more */
+    if (node->announced_ms == 0) {
+        if (!has_heard_all(node))
+            return;
+        /* What was reserved before the start is waited out rather than jumped over: stamps ahead of
+         * all clocks would beat later writes on nodes that do not hear of them. */
+        uint64_t clock = tr_clock(node);
+        if (node->last_stamp > clock && node->last_stamp - clock <= (uint64_t)CEILING_MS << 16)
+            return;
+        node->popping_from_ms = (clock >> 16) + BARRIER_AHEAD_MS;
+        node->announced_ms = node->now_ms;
+        tr_beat_now(node);
+    }
+    if (!is_announced(node))
+        return;
+    node->is_popping = true;
+    node->is_serving = true;
+    tr_settle_again(node);
+    tr_beat_now(node);
+}
+
+/* Its loop stood still for so long that others took it for dead. */
+void tr_barrier_notice(struct tr_node *node)
+{
+    if (!node->is_popping || node->wake_ms == TR_NODE_NEVER ||
+        node->now_ms <= node->wake_ms + SUSPECT_MS || tr_breaks(node, TWIN_NO_BARRIER))
+        return;
+    tr_cover(node, RULE_BARRIER_AGAIN);
+    tr_barrier_begin(node);
+}
+
+tr_mono_ms tr_barrier_wake_at(const struct tr_node *node)
+{
+    tr_mono_ms at = node->barrier_ms + BARRIER_MS;
+    if (node->is_popping)
+        return TR_NODE_NEVER;
+    return at > node->now_ms ? at : node->now_ms + BARRIER_LOOK_MS;
+}
+
+/* ---- a clock that was set ---- */
+
+/* When the timer of a version began, by its next pop: no pop and no failure changes that. */
+static int64_t begin_of(const struct tr_record *record, int64_t due_ms)
+{
+    return due_ms - (int64_t)record->lag_ms - (int64_t)(record->sequence * record->interval_ms);
+}
+
+void tr_hear_sample(struct tr_node *node, const struct tr_record *outcome, int64_t due_in_ms)
+{
+    struct tr_record held;
+    tr_ref ref = tr_book_find(&node->book, outcome->id, outcome->part);
+    if (ref == TR_ARENA_NONE || outcome->part != 0 || node->sample_count == SAMPLES_MAX)
+        return;
+    tr_book_unpack(&node->book, ref, &held);
+    uint8_t flags = held.flags | outcome->flags;
+    if (!tr_is_same_write(&held, outcome) || (flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0)
+        return;
+    struct tr_record other = *outcome;
+    other.interval_ms = held.interval_ms;
+    node->samples[node->sample_count++] = begin_of(&other, (int64_t)node->steady_ms + due_in_ms) -
+                                          begin_of(&held, (int64_t)held.due_ms);
+}
+
+/* The first that a node hears on a link: when is what we share due? If it starts, its clock may
+ * have been set meanwhile. The frame comes also when nothing is. */
+void tr_send_samples(struct tr_node *node, uint16_t index)
+{
+    struct tr_index_walk walk = tr_index_seek(&node->book.index, 0);
+    tr_ref ref = TR_ARENA_NONE;
+    unsigned sent = 0;
+    for (unsigned i = 0; i < SAMPLES_SEEN && sent < SAMPLES_SENT && tr_index_next(&walk, &ref);
+         i++) {
+        struct tr_record record;
+        tr_book_unpack(&node->book, ref, &record);
+        if ((record.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 || record.part != 0 ||
+            tr_book_state(&node->book, ref) != TR_STATE_ARMED || !tr_is_listed(&record, 0) ||
+            !tr_is_listed(&record, index))
+            continue;
+        tr_send(node, index,
+                (struct tr_message){.kind = MESSAGE_OUTCOME, .id = record.id, .part = record.part});
+        sent++;
+    }
+    if (sent == 0)
+        tr_send(node, index, (struct tr_message){.kind = MESSAGE_OUTCOME});
+}
+
+static int by_value(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* The clock was set while nobody looked: what others say of shared records tells by how much. Time
+ * goes on from where it should be, and the wheel is filled anew. It is the first thing that is
+ * heard: what is stored from then on is by the right time. */
+void tr_correct_clock(struct tr_node *node, int64_t age_ms)
+{
+    int64_t *samples = node->samples;
+    if (node->sample_count < SAMPLES_LEAST || node->is_clock_checked)
+        return;
+    node->is_clock_checked = true;
+    for (uint32_t i = 1; i < node->sample_count; i++) {
+        for (uint32_t k = i; k > 0 && by_value(samples[k - 1], samples[k]) > 0; k--) {
+            int64_t sample = samples[k];
+            samples[k] = samples[k - 1];
+            samples[k - 1] = sample;
+        }
+    }
+    /* One that came late to either node tells a wrong time: most of them must agree. */
+    uint32_t count = node->sample_count;
+    int64_t off_ms = samples[count * 3 / 4]; /* rather late than early */
+    if (off_ms - samples[count / 4] > CLOCK_OFF_MS)
+        return;
+    if (off_ms < CLOCK_OFF_MS + age_ms)
+        return; /* as much may be what frames took; and one that was set back is late, not early */
+    tr_cover(node, RULE_CLOCK_CORRECTED);
+    int64_t shift = off_ms + CLOCK_LATE_MS;
+    node->steady_base -= (uint64_t)shift;
+    node->steady_ms -= (uint64_t)shift;
+    node->ahead_ms += (uint64_t)shift;
+    tr_wheel_clear(&node->wheel, node->steady_ms);
+    node->stale = 0;
+    node->is_sweeping = false;
+    for (tr_ref ref = tr_arena_next_record(&node->arena, TR_ARENA_NONE); ref != TR_ARENA_NONE;
+         ref = tr_arena_next_record(&node->arena, ref)) {
+        if (tr_book_state(&node->book, ref) == TR_STATE_ARMED)
+            tr_arm(node, ref);
+    }
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeping records, changing them and letting them go: in the book, in the log, in the wheel and in
+ * the counts at once.
+ *
+ * What was let go lately is remembered for a while, by a table of fixed size: a copy that was on
+ * its way must not bring it back.
+ */
+#include "node/internal.h"
+
+#define ROOM_BESIDE 4096 /* bytes of the log beside a record: names of nodes, its parts */
+
+void tr_arm(struct tr_node *node, tr_ref ref)
+{
+    bool is_armed = tr_wheel_arm(&node->wheel, ref, tr_book_due(&node->book, ref));
+    TR_ASSERT(is_armed); /* entries come from the arena's reserve */
+    tr_book_set_state(&node->book, ref, TR_STATE_ARMED);
+}
+
+void tr_forget_entry(struct tr_node *node, tr_ref ref)
+{
+    if (tr_book_state(&node->book, ref) == TR_STATE_ARMED)
+        node->stale++;
+    else if (tr_book_state(&node->book, ref) == TR_STATE_QUEUED)
+        node->stats.queued--;
+}
+
+void tr_count(struct tr_node *node, const struct tr_record *record, int by)
+{
+    uint64_t *count = (record->flags & TR_RECORD_TOMBSTONE) != 0 ? &node->stats.tombstones
+                      : (record->flags & TR_RECORD_DEAD) != 0    ? &node->stats.dead
+                      : record->part > 0 || record->attempt > 0  ? &node->stats.debts
+                                                                 : &node->stats.timers;
+    *count += (uint64_t)(int64_t)by;
+}
+
+/* Who held it on its way, and is not of the list, is to be told that it is over. */
+static void let_others_go(struct tr_record *record)
+{
+    uint8_t count = record->from_count;
+    record->from_count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (record->from[i] != 0 && !tr_is_listed(record, record->from[i]))
+            record->from[record->from_count++] = record->from[i];
+    }
+}
+
+tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
+{
+    struct tr_record record;
+    tr_book_unpack(&node->book, ref, &record);
+    bool is_kept =
+        tr_is_clustered(node) || (record.part == 0 && (record.flags & TR_RECORD_KEYED) != 0);
+    tr_forget_entry(node, ref);
+    tr_log_dropped(node, &record);
+    tr_count(node, &record, -1);
+    record.version = order->version;
+    record.version_node = order->version_node;
+    record.sequence = order->sequence;
+    record.attempt = order->attempt;
+    record.moves = order->moves;
+    if (!is_kept) {
+        tr_log_end(node, TR_LOG_TOMBSTONE, &record);
+        tr_book_remove(&node->book, ref);
+        return TR_ARENA_NONE;
+    }
+    bool is_keyed = (record.flags & TR_RECORD_KEYED) != 0;
+    uint64_t keep_ms = tr_breaks(node, TWIN_FORGET_AT_ONCE) ? 0 : TOMBSTONE_MS;
+    let_others_go(&record);
+    record.flags = (uint8_t)((record.flags & TR_RECORD_KEYED) | TR_RECORD_TOMBSTONE);
+    record.due_ms = node->steady_ms + (is_keyed ? node->config.key_keep_ms : keep_ms);
+    record.lag_ms = 0;
+    record.interval_ms = 0;
+    record.repeat_ms = 0;
+    record.tag_count = 0;
+    record.uri = (struct tr_span){"", 0};
+    record.opaque = (struct tr_span){"", 0};
+    record.content_type = (struct tr_span){"", 0};
+    ref = tr_book_replace(&node->book, ref, &record);
+    TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
+    tr_log_record(node, ref, &record);
+    tr_count(node, &record, 1);
+    tr_arm(node, ref);
+    return ref;
+}
+
+tr_ref tr_put(struct tr_node *node, const struct tr_record *record, tr_ref ref)
+{
+    struct tr_record old;
+    bool is_there = ref != TR_ARENA_NONE;
+    if (is_there)
+        tr_book_unpack(&node->book, ref, &old);
+    enum tr_record_state state = is_there ? tr_book_state(&node->book, ref) : TR_STATE_UNSAFE;
+    tr_ref placed =
+        is_there ? tr_book_replace(&node->book, ref, record) : tr_book_insert(&node->book, record);
+    if (placed == TR_ARENA_NONE)
+        return TR_ARENA_NONE;
+    if (is_there) {
+        node->stale += state == TR_STATE_ARMED;
+        node->stats.queued -= state == TR_STATE_QUEUED;
+        tr_log_dropped(node, &old);
+        tr_count(node, &old, -1);
+        /* Its texts may have been those of the place it had. */
+        tr_book_unpack(&node->book, placed, &old);
+        record = &old;
+    }
+    tr_log_record(node, placed, record);
+    tr_count(node, record, 1);
+    return placed;
+}
+
+tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *before,
+                 const struct tr_record *record)
+{
+    tr_forget_entry(node, ref);
+    tr_count(node, before, -1);
+    tr_count(node, record, 1);
+    ref = tr_book_update(&node->book, ref, record);
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    tr_log_short(node, record);
+    tr_arm(node, ref);
+    return ref;
+}
+
+bool tr_has_room(const struct tr_node *node, const struct tr_record *record)
+{
+    return node->members_logged == node->member_count &&
+           node->waiting_tail - node->waiting_head + (uint64_t)2 * (TR_PARTS_MAX + 1) <
+               TR_NODE_WAITING_MAX &&
+           tr_log_has_room(node, tr_log_record_bound(record) + ROOM_BESIDE, false);
+}
+
+/* ---- letting go ---- */
+
+static struct tr_dropped *dropped_slot(const struct tr_node *node, tr_timer_id id, uint64_t part)
+{
+    return &node->dropped[tr_hash_mix(id + part) % DROPPED_MAX];
+}
+
+bool tr_was_dropped(const struct tr_node *node, const struct tr_record *record)
+{
+    const struct tr_dropped *dropped = dropped_slot(node, record->id, record->part);
+    struct tr_order order = tr_record_order(record);
+    return dropped->until_ms > node->now_ms && dropped->id == record->id &&
+           dropped->part == record->part && tr_order_compare(&dropped->order, &order) >= 0;
+}
+
+void tr_note_dropped(struct tr_node *node, const struct tr_record *record)
+{
+    if (tr_is_clustered(node) && !tr_was_dropped(node, record))
+        *dropped_slot(node, record->id, record->part) = (struct tr_dropped){
+            record->id, record->part, tr_record_order(record), node->now_ms + TOMBSTONE_MS};
+}
+
+void tr_drop(struct tr_node *node, tr_ref ref)
+{
+    struct tr_record record;
+    tr_forget_entry(node, ref);
+    tr_book_unpack(&node->book, ref, &record);
+    tr_note_dropped(node, &record);
+    tr_log_end(node, TR_LOG_DROP, &record);
+    tr_log_dropped(node, &record);
+    tr_count(node, &record, -1);
+    tr_book_remove(&node->book, ref);
+}
