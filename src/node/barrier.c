@@ -118,7 +118,10 @@ void tr_hear_sample(struct tr_node *node, const struct tr_record *outcome, int64
         return;
     tr_book_unpack(&node->book, ref, &held);
     uint8_t flags = held.flags | outcome->flags;
-    if (!tr_is_same_write(&held, outcome) || (flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0)
+    bool is_sane = due_in_ms < (int64_t)TR_TIME_MAX && due_in_ms > -(int64_t)TR_TIME_MAX &&
+                   outcome->lag_ms <= TR_TIME_MAX && outcome->sequence <= tr_record_pops(&held);
+    if (!tr_is_same_write(&held, outcome) || !is_sane ||
+        (flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0)
         return;
     struct tr_record other = *outcome;
     other.interval_ms = held.interval_ms;
@@ -179,6 +182,8 @@ void tr_correct_clock(struct tr_node *node, int64_t age_ms)
         return; /* as much may be what frames took; and one that was set back is late, not early */
     tr_cover(node, RULE_CLOCK_CORRECTED);
     int64_t shift = off_ms + CLOCK_LATE_MS;
+    if ((uint64_t)shift >= node->steady_ms)
+        return; /* no clock is that far off */
     node->steady_base -= (uint64_t)shift;
     node->steady_ms -= (uint64_t)shift;
     node->ahead_ms += (uint64_t)shift;

@@ -181,13 +181,15 @@ static void run_walk(struct tr_node *node, uint16_t index)
         struct tr_record record;
         tr_ref ref = TR_ARENA_NONE;
         if (!tr_index_next(&walk, &ref)) {
-            peer->is_behind = false;
+            peer->is_behind = peer->is_passed;
+            peer->is_passed = false;
             peer->cursor = 0;
             tr_compare_end(node, index);
             return;
         }
         uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
-        if (hash != last && (i >= WALK_SLICE || peer->count >= WINDOW)) {
+        if (hash != last &&
+            (i >= WALK_SLICE || peer->count >= WINDOW || peer->owed.count >= OWED_MAX)) {
             peer->cursor = hash;
             return;
         }
@@ -230,6 +232,7 @@ void tr_compare_run(struct tr_node *node, uint16_t index)
         peer->compare == COMPARE_NOT || (peer->compare == COMPARE_DONE && peer->has_sent_sums);
     bool is_waiting = !is_done && node->now_ms < peer->compare_ms + PATIENCE_MS;
     /* Who has not yet heard what it missed has nothing to say: it may be long over. */
-    if (peer->is_behind && !is_waiting && node->is_popping && peer->count < WINDOW)
+    if (peer->is_behind && peer->is_up && !is_waiting && node->is_popping && peer->count < WINDOW &&
+        peer->owed.count < OWED_MAX)
         run_walk(node, index);
 }

@@ -29,6 +29,7 @@
 #define SUSPECT_MS       400   /* a node that was silent for as long is down */
 #define TOMBSTONE_MS     15000 /* a tombstone is kept at least as long: three lives of a frame */
 #define FRAME_LIFE_MS    5000  /* a frame that took longer is not believed */
+#define OWED_MAX         65536 /* to one node; of more than that the book is walked for the rest */
 #define AGAIN_OWED_MS    1000  /* a node that was told has this long to say so */
 
 /* One callback under way. */
@@ -168,6 +169,7 @@ struct tr_peer {
     bool is_sending;  /* a frame is on its way to the link */
     bool is_up;       /* greeted, and heard of lately */
     bool is_behind;   /* it may lack records: the book is walked for them */
+    bool is_passed;   /* and the walk must come again */
 
     bool has_told;   /* since the link is up it has said what it owes */
     uint64_t cursor; /* of that walk: records up to this hash were looked at */
@@ -466,6 +468,8 @@ void tr_correct_clock(struct tr_node *node, int64_t age_ms); /* by what others s
 void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
 
 /* pop.c */
+/* Lets the oldest failed pop of a timer go if it has too many. */
+void tr_limit_parts(struct tr_node *node, tr_timer_id id, uint64_t newest, struct tr_effects *out);
 bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *entry);
 void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_record *record);
 bool tr_is_popping(const struct tr_node *node, uint16_t member);
@@ -506,7 +510,8 @@ bool tr_view_set(struct tr_node *node, const struct tr_view_node *nodes, uint32_
 struct tr_span tr_member_address(const struct tr_node *node, uint16_t index);
 uint16_t tr_member_find(const struct tr_node *node, struct tr_span address);
 void tr_member_set(struct tr_node *node, uint16_t index, struct tr_span address);
-uint16_t tr_member_intern(struct tr_node *node, struct tr_span address); /* or TR_MEMBER_NONE */
+/* Enters it if there are fewer than `most`; or TR_MEMBER_NONE. */
+uint16_t tr_member_intern(struct tr_node *node, struct tr_span address, uint32_t most);
 void tr_members_log(struct tr_node *node); /* those that are not yet, if there is room */
 /* The first `want` nodes that the view places `id` on. Returns how many there are. */
 unsigned tr_place(const struct tr_node *node, tr_timer_id id, unsigned want, uint16_t *list);
@@ -575,6 +580,8 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
 void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_record *outcome,
                         int64_t due_in_ms, uint32_t check);
 void tr_replica_marked(struct tr_node *node, const struct tr_record *record, uint8_t mask);
+/* When a record that is only looked at is due, by our clock. */
+void tr_localize_due(const struct tr_node *node, struct tr_frame_record *frame);
 void tr_replica_acked(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
                      uint64_t operation, bool is_exact);

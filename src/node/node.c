@@ -147,8 +147,9 @@ uint64_t tr_stamp(struct tr_node *node, uint64_t above)
     stamp = stamp > above ? stamp : above + 1;
     node->last_stamp = stamp;
     if (stamp >= node->log.ceiling) {
-        node->log.ceiling = stamp + ((uint64_t)CEILING_MS << 16);
-        tr_log_number(node, TR_LOG_CEILING, node->log.ceiling);
+        uint64_t ceiling = stamp + ((uint64_t)CEILING_MS << 16);
+        if (tr_log_number(node, TR_LOG_CEILING, ceiling))
+            node->log.ceiling = ceiling;
     }
     return stamp;
 }

@@ -414,7 +414,8 @@ static void take_back(struct tr_node *node, struct tr_operation *operation,
             continue;
         }
         tr_ref ref = tr_book_find(&node->book, record->id, 0);
-        if (ref != TR_ARENA_NONE && tr_book_version(&node->book, ref) == record->version)
+        if (ref != TR_ARENA_NONE && tr_book_version(&node->book, ref) == record->version &&
+            tr_has_room(node, record))
             tr_drop(node, ref);
     }
 }

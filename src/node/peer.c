@@ -7,14 +7,15 @@
  * greeted, was heard of within SUSPECT_MS, and hears us: if a link works one way only, both ends
  * know. Being up only speeds things up; it changes no view.
  *
- * Messages come from one pool. When it is empty, or a node is not up, nothing is queued: the node
- * is behind, and is sent what it lacks when it is there (replica.c).
+ * Messages come from one pool. When it is empty, or a node has not greeted or has its share of it,
+ * nothing is queued: the node is behind, and is sent what it lacks when it is there (replica.c).
  */
 #include "node/internal.h"
 
 #define BEAT_MS    100
 #define HEARS_MS   1000  /* its last frame tells what of us it had heard by then */
 #define SILENT_MS  60000 /* a link on which nothing was heard for so long is given up */
+#define PEER_SHARE 4     /* of the pool of messages one peer has at most this part */
 #define SAMPLE_MS  500   /* what took longer does not tell the time */
 #define BATCH_SIZE 32768 /* bytes of a frame of small entries */
 
@@ -29,7 +30,9 @@ void tr_send(struct tr_node *node, uint16_t index, struct tr_message message)
 {
     struct tr_peer *peer = &node->peers[index];
     uint32_t slot = node->message_free;
-    if (!peer->is_greeted || (slot == NONE && node->message_fresh == node->config.messages_max)) {
+    bool is_full = peer->count >= node->config.messages_max / PEER_SHARE ||
+                   (slot == NONE && node->message_fresh == node->config.messages_max);
+    if (!peer->is_greeted || is_full) {
         peer->is_behind = true;
         return;
     }
@@ -396,7 +399,7 @@ static void greet(struct tr_node *node, uint16_t index, const struct tr_frame *f
 {
     struct tr_peer *peer = &node->peers[index];
     uint32_t count = frame->of.hello.incarnation_count;
-    if (frame->of.hello.version < 1 || count == 0 ||
+    if (peer->is_greeted || frame->of.hello.version < 1 || count == 0 ||
         !tr_span_equals(frame->of.hello.address, tr_member_address(node, index))) {
         reset(node, index, out);
         return;
@@ -440,6 +443,8 @@ static void hear_records(struct tr_node *node, uint16_t index, struct tr_reader 
     struct tr_frame_record record;
     bool has_one = tr_frame_get_record(reader, &record);
     if (frame->kind == TR_FRAME_ANSWER && !reader->is_short) {
+        if (has_one)
+            tr_localize_due(node, &record);
         for (unsigned i = 0; has_one && i < record.record.from_count; i++)
             record.record.from[i] = tr_member_find(node, record.from[i]);
         for (unsigned i = 0; has_one && i < record.record.list_count; i++)
@@ -515,8 +520,8 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
     struct tr_peer *peer = &node->peers[index];
     struct tr_reader reader = tr_reader_on(event->of.frame.bytes, event->of.frame.size);
     struct tr_frame frame;
-    if (!peer->is_linked)
-        return;
+    if (!peer->is_linked || node->is_stop_logged)
+        return; /* after a clean stop nothing more is written */
     bool is_frame = tr_frame_get(&reader, &frame);
     if (!is_frame || (!peer->is_greeted && frame.kind != TR_FRAME_HELLO) ||
         is_too_old(node, &frame)) {
@@ -593,7 +598,7 @@ void tr_peers_run(struct tr_node *node, struct tr_effects *out)
 
         if (peer->is_greeted)
             tr_compare_run(node, index);
-        if (peer->is_greeted && node->is_popping)
+        if (peer->is_up && node->is_popping)
             tr_owed_run(node, index);
         if (!peer->is_linked || peer->is_sending || !has_frame_room(node, out))
             continue;

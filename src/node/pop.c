@@ -231,9 +231,7 @@ bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *en
         tr_book_state(&node->book, entry->ref) != TR_STATE_ARMED)
         return false;
     tr_steady_ms due_ms = tr_book_due(&node->book, entry->ref);
-    bool is_tombstone = (tr_book_flags(&node->book, entry->ref) & TR_RECORD_TOMBSTONE) != 0;
-    return entry->due_ms >= due_ms &&
-           (is_tombstone || entry->due_ms - due_ms <= (uint64_t)(TR_NAMES_MAX + 1) * POSITION_MS);
+    return entry->due_ms >= due_ms; /* a claim may hold it back for as long as it likes */
 }
 
 static void look_again(struct tr_node *node, tr_ref ref, tr_steady_ms at_ms)
@@ -363,8 +361,7 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record,
 }
 
 /* When a timer has too many failed pops, the oldest dead one goes, or the oldest. */
-static void limit_parts(struct tr_node *node, tr_timer_id id, uint64_t newest,
-                        struct tr_effects *out)
+void tr_limit_parts(struct tr_node *node, tr_timer_id id, uint64_t newest, struct tr_effects *out)
 {
     struct tr_index_walk walk;
     unsigned count = 0;
@@ -389,7 +386,7 @@ static void limit_parts(struct tr_node *node, tr_timer_id id, uint64_t newest,
     if (count <= TR_PARTS_MAX)
         return;
     tr_book_unpack(&node->book, oldest, &record);
-    struct tr_effect *note = tr_note(out, TR_NOTE_DISCARDED, id, record.part);
+    struct tr_effect *note = out != NULL ? tr_note(out, TR_NOTE_DISCARDED, id, record.part) : NULL;
     if (note != NULL)
         note->of.note.factor = record.factor;
     node->stats.pops_discarded++;
@@ -415,7 +412,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     tr_count(node, &part, 1);
     tr_arm(node, ref);
     tr_tell(node, ref, TELL_WHOLE);
-    limit_parts(node, part.id, part.part, out);
+    tr_limit_parts(node, part.id, part.part, out);
     return true;
 }
 

@@ -11,8 +11,8 @@
 #include "node/internal.h"
 
 #define OWED_WALK_MS  500
-#define CLAIMED_BY_MS 1500  /* a pop under way is claimed after a second */
-#define OWED_MAX      65536 /* more than that, and the book is walked for them instead */
+#define HEARSAY_MAX   (TR_LOG_NODES_MAX - TR_VIEW_NODES_MAX) /* names; the rest is for views */
+#define CLAIMED_BY_MS 1500 /* a pop under way is claimed after a second */
 
 void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
                  struct tr_frame_record *frame)
@@ -36,6 +36,13 @@ static void set_due(const struct tr_node *node, struct tr_record *record, int64_
     record->lag_ms += late_ms + wait_ms;
 }
 
+void tr_localize_due(const struct tr_node *node, struct tr_frame_record *frame)
+{
+    int64_t due_ms = (int64_t)node->steady_ms;
+    bool is_sane = frame->due_in_ms > -due_ms && frame->due_in_ms < (int64_t)TR_TIME_MAX - due_ms;
+    frame->record.due_ms = (uint64_t)(is_sane ? due_ms + frame->due_in_ms : due_ms);
+}
+
 /* A timer stands for one of its pops, or is over; whoever says something else is not to be
  * trusted. */
 static bool has_sense(const struct tr_record *record)
@@ -53,16 +60,18 @@ static bool localize(struct tr_node *node, struct tr_frame_record *frame)
     struct tr_record *record = &frame->record;
     bool is_live = (record->flags & TR_RECORD_TOMBSTONE) == 0;
     set_due(node, record, frame->due_in_ms);
-    if (record->due_ms > TR_TIME_MAX || record->lag_ms > TR_TIME_MAX || record->list_count == 0 ||
-        (is_live && record->uri.size == 0) || !has_sense(record))
+    if (record->due_ms > TR_TIME_MAX || record->lag_ms > record->due_ms ||
+        record->list_count == 0 || record->factor == 0 ||
+        record->opaque.size > node->config.opaque_max || (is_live && record->uri.size == 0) ||
+        !has_sense(record))
         return false;
     for (unsigned i = 0; i < record->list_count; i++) {
-        record->list[i] = tr_member_intern(node, frame->list[i]);
+        record->list[i] = tr_member_intern(node, frame->list[i], HEARSAY_MAX);
         if (record->list[i] == TR_MEMBER_NONE)
             return false;
     }
     for (unsigned i = 0; i < record->from_count; i++) {
-        record->from[i] = tr_member_intern(node, frame->from[i]);
+        record->from[i] = tr_member_intern(node, frame->from[i], HEARSAY_MAX);
         if (record->from[i] == TR_MEMBER_NONE)
             return false;
     }
@@ -166,6 +175,8 @@ enum tr_frame_result tr_replica_store(struct tr_node *node, struct tr_record *re
     if (before != TR_ARENA_NONE && is_same_pop(&held, record))
         tr_fly_on(node, before, *ref, record);
     end_parts(node, record);
+    if (record->part > 0)
+        tr_limit_parts(node, record->id, record->part, NULL); /* who split it off does so too */
     return TR_RESULT_STORED;
 }
 
@@ -294,8 +305,8 @@ void tr_owe(struct tr_node *node, tr_ref ref)
         if (peer->is_greeted && peer->owed.count < OWED_MAX &&
             tr_fifo_push(&peer->owed, &node->arena, entry))
             continue;
+        peer->is_passed |= peer->cursor > 0; /* the walk that is under way may be beyond it */
         peer->is_behind = true;
-        peer->cursor = 0;
     }
 }
 
@@ -570,7 +581,9 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
             tr_send_copy(node, peer, record); /* it was shown, to hear of this */
         return;
     }
-    if (ref == TR_ARENA_NONE && tr_was_dropped(node, record)) {
+    /* It has let go already; or it only comes from here, and is not here. */
+    bool is_past = (record->flags & TR_RECORD_MOVING) != 0 && !tr_is_listed(record, 0);
+    if (ref == TR_ARENA_NONE && (is_past || tr_was_dropped(node, record))) {
         tr_cover(node, RULE_MOVED);
         wait_for(node, record, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
         return;
@@ -600,6 +613,8 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
         bool is_busy = state == TR_STATE_QUEUED || state == TR_STATE_FLYING;
         if (is_exact && !tr_is_same_write(&held, named))
             return; /* another timer's */
+        if (!tr_has_room(node, &held))
+            return;
         if (operation != 0 && tr_is_same_write(&held, named) && !is_exact) {
             wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
             return; /* the very thing, and on its way */
@@ -741,7 +756,7 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
         changed.flags = outcome->flags;
         changed.lag_ms = outcome->lag_ms;
         set_due(node, &changed, due_in_ms);
-        if (changed.due_ms > TR_TIME_MAX || changed.lag_ms > TR_TIME_MAX || !has_sense(&changed))
+        if (changed.due_ms > TR_TIME_MAX || changed.lag_ms > changed.due_ms || !has_sense(&changed))
             return;
         bool is_flying = tr_book_state(&node->book, ref) == TR_STATE_FLYING;
         tr_ref before = ref;

@@ -40,10 +40,10 @@ void tr_member_set(struct tr_node *node, uint16_t index, struct tr_span address)
     node->member_count = index >= node->member_count ? index + 1u : node->member_count;
 }
 
-uint16_t tr_member_intern(struct tr_node *node, struct tr_span address)
+uint16_t tr_member_intern(struct tr_node *node, struct tr_span address, uint32_t most)
 {
     uint16_t index = tr_member_find(node, address);
-    if (index != TR_MEMBER_NONE || node->member_count == TR_LOG_NODES_MAX)
+    if (index != TR_MEMBER_NONE || node->member_count >= most)
         return index;
     index = (uint16_t)node->member_count;
     tr_member_set(node, index, address);
@@ -114,7 +114,7 @@ bool tr_view_set(struct tr_node *node, const struct tr_view_node *nodes, uint32_
     if (count > TR_VIEW_NODES_MAX)
         return false;
     for (uint32_t i = 0; i < count; i++) {
-        uint16_t member = tr_member_intern(node, nodes[i].address);
+        uint16_t member = tr_member_intern(node, nodes[i].address, TR_LOG_NODES_MAX);
         if (member == TR_MEMBER_NONE)
             return false;
         if (nodes[i].role == TR_ROLE_LEAVING)

@@ -341,7 +341,7 @@ void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effec
     };
     /* That a receiver is slow is no fault: it is called once all the same. */
     bool is_slow = !world->is_healed && sim_chance(world, 30);
-    uint64_t delay = is_slow ? sim_draw(world, 9000) : sim_draw(world, 20);
+    uint64_t delay = world->slow_ms + (is_slow ? sim_draw(world, 9000) : sim_draw(world, 20));
     if (is_slow)
         sim_fault(world, SIM_SLOW);
     if (world->faults[SIM_LIE] && !world->is_healed && sim_chance(world, 10)) {

@@ -196,7 +196,8 @@ void sim_set_view(struct world *world, uint32_t index)
 static void step_clock(struct world *world, struct machine *machine)
 {
     bool may = world->faults[SIM_STEP] && world->is_lone && !world->is_healed &&
-               machine->shared >= SHARED_LEAST && !machine->was_set;
+               machine->shared >= SHARED_LEAST && !machine->was_set && !world->is_scaling &&
+               world->now_ms > world->scaled_ms + 20000;
     if (!may || !sim_chance(world, 3))
         return;
     sim_fault(world, SIM_STEP);

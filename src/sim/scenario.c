@@ -247,6 +247,8 @@ static void obey(struct scenario *scenario, char **words, int count)
     else if (strcmp(word, "receiver") == 0)
         world->receiver_status[0] = world->receiver_status[1] = world->receiver_status[2] =
             world->receiver_status[3] = (unsigned)strtoul(words[1], NULL, 10);
+    else if (strcmp(word, "slow") == 0)
+        world->slow_ms = strtoull(words[1], NULL, 10);
     else if (strcmp(word, "quiet") == 0 || strcmp(word, "aloud") == 0)
         world->is_telling = strcmp(word, "aloud") == 0;
     else

@@ -96,6 +96,7 @@ struct world {
     uint64_t token;
     uint32_t recent;                     /* the write that was acknowledged last */
     unsigned receiver_status[RECEIVERS]; /* 0: nobody listens */
+    uint64_t slow_ms;                    /* what they take, in a scenario */
     bool is_healed;
     bool is_lone;         /* one node at a time may be away */
     bool is_sluggish;     /* links stall, for long */
