@@ -366,7 +366,8 @@ struct tr_node {
     struct tr_operation *operations;
     uint32_t operation_count;
     uint64_t operation_number;
-    struct tr_claim *claims; /* of others */
+    tr_mono_ms operations_ms; /* when they are looked at */
+    struct tr_claim *claims;  /* of others */
     struct tr_dropped *dropped;
     struct tr_fifo claiming; /* pops under way here, and when each is claimed next */
     tr_mono_ms claim_ms;     /* when these are looked at */
@@ -555,6 +556,7 @@ unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, ui
                   uint16_t *turns);
 uint32_t tr_list_check(const struct tr_node *node, const struct tr_record *record);
 unsigned tr_copies(const struct tr_node *node, uint32_t factor);
+bool tr_is_serving(const struct tr_node *node, uint16_t member); /* it pops what is new there */
 /* Replicas in their order, then a stand-in for each of them that is not up or failed; for a new
  * record also for those that are only starting. */
 unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
@@ -574,8 +576,7 @@ enum tr_frame_result tr_judge(const struct tr_node *node, enum tr_write_mode mod
                               const struct tr_record *record);
 /* Something of the same version is held. */
 bool tr_holds_write(const struct tr_node *node, const struct tr_record *record);
-void tr_replica_write(struct tr_node *node, uint16_t peer, const struct tr_frame *frame,
-                      struct tr_frame_record *record);
+void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write *write);
 void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *record);
 void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_record *outcome,
                         int64_t due_in_ms, uint32_t check);
@@ -589,7 +590,7 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
 void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_record *named,
                         uint64_t operation, bool is_wanted, struct tr_effects *out);
 enum tr_frame_result tr_replica_store(struct tr_node *node, struct tr_record *record, tr_ref *ref);
-void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame *frame);
+void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame_ask *ask);
 /* What a reader of this timer is shown: its live part, or what remains of it. */
 tr_ref tr_replica_find(const struct tr_node *node, tr_timer_id id);
 void tr_owe(struct tr_node *node, tr_ref ref);
@@ -639,6 +640,7 @@ bool tr_operation_record(const struct tr_node *node, uint64_t number, struct tr_
                          enum tr_write_mode *mode);
 void tr_operation_read(const struct tr_node *node, uint32_t index, struct tr_record *record);
 void tr_operations_run(struct tr_node *node, struct tr_effects *out);
+void tr_operations_look(struct tr_node *node); /* at all of them, in the next step */
 tr_mono_ms tr_operations_wake_at(const struct tr_node *node);
 
 /* request.c */

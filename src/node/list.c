@@ -115,7 +115,7 @@ unsigned tr_copies(const struct tr_node *node, uint32_t factor)
 }
 
 /* Up, and neither starting nor stopping: what is new there would not pop. */
-static bool is_serving(const struct tr_node *node, uint16_t member)
+bool tr_is_serving(const struct tr_node *node, uint16_t member)
 {
     const struct tr_peer *peer = &node->peers[member];
     unsigned wanted = TR_BEAT_READY | TR_BEAT_POPPING;
@@ -131,7 +131,7 @@ unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
     unsigned count = tr_place(node, id, copies, order);
     unsigned wanted = 0;
     for (unsigned i = 0; i < count && wanted < TR_LIST_MAX; i++) {
-        bool is_good = is_new ? is_serving(node, order[i]) : tr_node_is_up(node, order[i]);
+        bool is_good = is_new ? tr_is_serving(node, order[i]) : tr_node_is_up(node, order[i]);
         for (unsigned k = 0; k < failed_count; k++)
             is_good &= failed[k] != order[i];
         if (i >= copies && (missing == 0 || !is_good))

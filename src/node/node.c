@@ -243,15 +243,24 @@ static void configure(struct tr_node *node, const struct tr_node_config *config)
     node->config.tombstone_keep_ms = config->tombstone_keep_ms;
 }
 
+static bool is_alone(const struct tr_node *node, const struct tr_event *event)
+{
+    return event->of.view.count == 1 &&
+           tr_span_equals(event->of.view.nodes[0].address, node->config.address);
+}
+
 static void change_view(struct tr_node *node, const struct tr_event *event)
 {
     bool is_first = !tr_is_clustered(node);
+    if (is_first && node->member_count == 1 && is_alone(node, event)) {
+        node->is_popping = true; /* it runs without all that a cluster needs */
+        node->is_serving = true;
+        return;
+    }
     if (!tr_view_set(node, event->of.view.nodes, event->of.view.count))
         return;
-    if (is_first) {
-        node->is_serving = false;
+    if (is_first && !node->is_serving) /* one that was alone has missed nothing */
         tr_barrier_begin(node);
-    }
     node->settling.is_unsettled = true;
     node->settling.changed_ms = node->now_ms;
     tr_settle_again(node);
@@ -342,6 +351,13 @@ static void give_reads(struct tr_node *node)
         tr_arena_give(&node->arena, node->read[--node->read_count]);
 }
 
+/* What comes many times in a turn. */
+static bool is_short_work(enum tr_event_kind kind)
+{
+    return kind == TR_EVENT_REQUEST_RECEIVED || kind == TR_EVENT_FRAME_RECEIVED ||
+           kind == TR_EVENT_FRAME_SENT;
+}
+
 void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     out->count = 0;
@@ -355,15 +371,15 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
         tr_recovery_run(node, out);
     if (node->phase == PHASE_OPENING)
         open_log(node, out);
-    /* A request in the middle of a turn leaves the rest of the work to the turn's end. */
-    bool is_brief = event->has_more && event->kind == TR_EVENT_REQUEST_RECEIVED;
+    /* In the middle of a turn the rest of the work is left to the turn's end. */
+    bool is_brief = event->has_more && is_short_work(event->kind);
     bool is_running = node->phase == PHASE_READY || node->phase == PHASE_DRAINING;
-    if (is_running) {
-        if (!is_brief)
-            tr_pops_finish(node, out);
+    if (is_running && !is_brief) {
+        tr_pops_finish(node, out);
         run_cluster(node, out);
-        tr_log_answer(node, out);
     }
+    if (is_running)
+        tr_log_answer(node, out);
     /* After all that may replace a record: what is handed out must still be there. */
     if (node->phase == PHASE_READY && !is_brief) {
         tr_pops_run(node, out);
@@ -373,12 +389,13 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
     if (is_running) {
         /* The batch that is handed out here must not be written to any more in this step. */
         tr_log_run(node, !event->has_more, out);
-        tr_peers_run(node, out);
+        if (!event->has_more)
+            tr_peers_run(node, out);
     }
     if (node->phase == PHASE_DRAINING)
         drain(node, out);
     if (tr_is_clustered(node)) {
-        tr_mono_ms wake = tr_node_wake_at(node);
+        tr_mono_ms wake = event->has_more ? node->now_ms : tr_node_wake_at(node);
         node->wake_ms = wake > node->now_ms ? wake : node->now_ms;
     }
 }

@@ -468,13 +468,6 @@ static const char *find_full(const struct tr_node *node, const struct tr_operati
     return NULL;
 }
 
-/* Up, and not just starting. */
-static bool is_there(const struct tr_node *node, uint16_t member)
-{
-    bool is_serving = (node->peers[member].flags & TR_BEAT_READY) != 0;
-    return member == 0 || (node->peers[member].is_up && is_serving);
-}
-
 static void begin_writing(struct tr_node *node, struct tr_operation *operation,
                           struct tr_record *record, struct tr_effects *out)
 {
@@ -482,7 +475,7 @@ static void begin_writing(struct tr_node *node, struct tr_operation *operation,
         make_list(node, operation, NULL, 0);
         bool is_good = true;
         for (unsigned k = 0; k < operation->list_count; k++)
-            is_good &= is_there(node, operation->list[k]);
+            is_good &= tr_is_serving(node, operation->list[k]);
         if (is_good || !operation->is_drawn)
             break;
         tr_cover(node, RULE_REDRAWN);
@@ -622,6 +615,8 @@ static void conclude_asking(struct tr_node *node, struct tr_operation *operation
     if (operation->kind == TR_API_READ) {
         if (node->read_count < READS_MAX)
             answer_read(node, operation, out);
+        else
+            tr_operations_look(node); /* in the next step there is room */
         return;
     }
     if (operation->kind == TR_API_REDRIVE) {
@@ -732,6 +727,8 @@ void tr_operation_begin(struct tr_node *node, const struct tr_event *event,
         return;
     }
     *operation = begun;
+    if (node->operation_count == 0 || node->operations_ms > node->now_ms + SILENT_MS)
+        node->operations_ms = node->now_ms + SILENT_MS;
     operation->mode = begun.is_drawn ? TR_WRITE_CREATE : TR_WRITE_REPLACE;
     node->operation_count++;
     bool is_keyed = kind == TR_API_CREATE && !begun.is_drawn;
@@ -781,31 +778,37 @@ static void run(struct tr_node *node, struct tr_operation *operation, struct tr_
     }
 }
 
+/* Most end by the answers they get. All are looked at when one has waited too long, or when a node
+ * has come or gone. */
 void tr_operations_run(struct tr_node *node, struct tr_effects *out)
 {
+    tr_mono_ms next_ms = TR_NODE_NEVER;
     uint32_t left = node->operation_count;
+    if (left == 0 || node->now_ms < node->operations_ms)
+        return;
+    node->operations_ms = TR_NODE_NEVER;
     for (uint32_t i = 0; left > 0 && i < node->config.operations_max; i++) {
         struct tr_operation *operation = &node->operations[i];
         if (operation->number == 0)
             continue;
         left--;
-        if (!tr_effects_has_room(out, 8))
+        if (!tr_effects_has_room(out, 8)) {
+            tr_operations_look(node);
             return;
+        }
         run(node, operation, out);
+        if (operation->number != 0 && next_of(operation) < next_ms)
+            next_ms = next_of(operation);
     }
+    node->operations_ms = next_ms < node->operations_ms ? next_ms : node->operations_ms;
+}
+
+void tr_operations_look(struct tr_node *node)
+{
+    node->operations_ms = node->now_ms;
 }
 
 tr_mono_ms tr_operations_wake_at(const struct tr_node *node)
 {
-    tr_mono_ms wake = TR_NODE_NEVER;
-    uint32_t left = node->operation_count;
-    for (uint32_t i = 0; left > 0 && i < node->config.operations_max; i++) {
-        const struct tr_operation *operation = &node->operations[i];
-        if (operation->number == 0)
-            continue;
-        left--;
-        tr_mono_ms at = next_of(operation);
-        wake = at < wake ? at : wake;
-    }
-    return wake;
+    return node->operation_count > 0 ? node->operations_ms : TR_NODE_NEVER;
 }

@@ -12,12 +12,14 @@
  */
 #include "node/internal.h"
 
-#define BEAT_MS    100
-#define HEARS_MS   1000  /* its last frame tells what of us it had heard by then */
-#define SILENT_MS  60000 /* a link on which nothing was heard for so long is given up */
-#define PEER_SHARE 4     /* of the pool of messages one peer has at most this part */
-#define SAMPLE_MS  500   /* what took longer does not tell the time */
-#define BATCH_SIZE 32768 /* bytes of a frame of small entries */
+#define BEAT_MS     100
+#define HEARS_MS    1000   /* its last frame tells what of us it had heard by then */
+#define SILENT_MS   60000  /* a link on which nothing was heard for so long is given up */
+#define PEER_SHARE  4      /* of the pool of messages one peer has at most this part */
+#define SAMPLE_MS   500    /* what took longer does not tell the time */
+#define BATCH_SIZE  32768  /* bytes after which a frame takes no more entries, */
+#define BATCH_COUNT 1024   /* and entries */
+#define FRAME_ROOM  131072 /* more than a frame takes, the last entry's opaque data aside */
 
 bool tr_node_is_up(const struct tr_node *node, uint16_t member)
 {
@@ -187,47 +189,43 @@ static void put_record(const struct tr_node *node, struct tr_writer *writer,
     tr_frame_put_record(writer, &travelling);
 }
 
-static bool put_write(struct tr_node *node, const struct tr_message *message,
-                      struct tr_frame *frame, struct tr_writer *writer)
+static void put_write(const struct tr_node *node, const struct tr_message *message,
+                      struct tr_writer *writer)
 {
     struct tr_record record;
-    frame->kind = TR_FRAME_WRITE;
-    frame->of.write.operation = message->operation;
-    if (!tr_operation_record(node, message->operation, &record, &frame->of.write.mode))
-        return false; /* it is over */
-    tr_frame_put(writer, frame);
-    put_record(node, writer, &record);
-    return true;
+    struct tr_frame_write write = {.operation = message->operation};
+    if (!tr_operation_record(node, message->operation, &record, &write.mode))
+        return; /* it is over */
+    tr_to_frame(node, &record, &write.record);
+    tr_frame_put_write(writer, &write);
 }
 
 /* With the record that is here, where that says more. */
-static void put_answer(struct tr_node *node, const struct tr_message *message,
-                       struct tr_frame *frame, struct tr_writer *writer)
+static void put_answer(const struct tr_node *node, const struct tr_message *message,
+                       struct tr_writer *writer)
 {
     struct tr_record record;
-    frame->kind = TR_FRAME_ANSWER;
-    frame->of.answer.operation = message->operation;
-    frame->of.answer.result = message->result;
+    struct tr_frame_answer answer = {.operation = message->operation, .result = message->result};
     bool is_here = find_record(node, message, &record);
     if (!is_here && message->result == TR_RESULT_HELD)
-        frame->of.answer.result = TR_RESULT_NONE;
-    bool is_said = is_here && message->result != TR_RESULT_NONE;
+        answer.result = TR_RESULT_NONE;
+    answer.has_record = is_here && message->result != TR_RESULT_NONE;
     if (is_here && message->result == TR_RESULT_STORED)
-        is_said = record.from_count > 0 && (record.flags & TR_RECORD_MOVING) == 0;
-    tr_frame_put(writer, frame);
-    if (is_said)
-        put_record(node, writer, &record);
+        answer.has_record = record.from_count > 0 && (record.flags & TR_RECORD_MOVING) == 0;
+    if (answer.has_record)
+        tr_to_frame(node, &record, &answer.record);
+    tr_frame_put_answer(writer, &answer);
 }
 
-static void put_ask(const struct tr_message *message, struct tr_frame *frame,
-                    struct tr_writer *writer)
+static void put_ask(const struct tr_message *message, struct tr_writer *writer)
 {
-    frame->kind = TR_FRAME_ASK;
-    frame->of.ask.operation = message->operation;
-    frame->of.ask.mode = (enum tr_ask_mode)message->order.attempt;
-    frame->of.ask.id = message->id;
-    frame->of.ask.sequence = message->order.sequence;
-    tr_frame_put(writer, frame);
+    struct tr_frame_ask ask = {
+        .operation = message->operation,
+        .mode = (enum tr_ask_mode)message->order.attempt,
+        .id = message->id,
+        .sequence = message->order.sequence,
+    };
+    tr_frame_put_ask(writer, &ask);
 }
 
 static void put_entry(struct tr_node *node, const struct tr_message *message,
@@ -264,14 +262,18 @@ static void put_entry(struct tr_node *node, const struct tr_message *message,
             put_record(node, writer, &record);
         return;
     case MESSAGE_WRITE:
+        put_write(node, message, writer);
+        return;
     case MESSAGE_ANSWER:
+        put_answer(node, message, writer);
+        return;
     case MESSAGE_ASK:
-        TR_UNREACHABLE("these go alone");
+        put_ask(message, writer);
+        return;
     }
 }
 
-/* The frame that messages of a kind share; 0: they go alone. */
-static enum tr_frame_kind shared_frame(enum tr_message_kind kind)
+static enum tr_frame_kind frame_of(enum tr_message_kind kind)
 {
     switch (kind) {
     case MESSAGE_COPY:
@@ -289,52 +291,34 @@ static enum tr_frame_kind shared_frame(enum tr_message_kind kind)
     case MESSAGE_DROPPED:
         return TR_FRAME_DROPPED;
     case MESSAGE_WRITE:
+        return TR_FRAME_WRITES;
     case MESSAGE_ANSWER:
+        return TR_FRAME_ANSWERS;
     case MESSAGE_ASK:
-        break;
+        return TR_FRAME_ASKS;
     }
-    return (enum tr_frame_kind)0;
+    TR_UNREACHABLE("no such message");
 }
 
 /* As many messages of one kind as there are, in one frame. */
-static void put_many(struct tr_node *node, struct tr_peer *peer, struct tr_frame *frame,
-                     struct tr_writer *writer)
-{
-    enum tr_message_kind kind = node->messages[peer->first].kind;
-    frame->kind = shared_frame(kind);
-    tr_frame_put(writer, frame);
-    while (peer->count > 0 && node->messages[peer->first].kind == kind &&
-           writer->size < BATCH_SIZE) {
-        put_entry(node, &node->messages[peer->first], writer);
-        drop_first(node, peer);
-    }
-}
-
 static void send_messages(struct tr_node *node, uint16_t index, struct tr_effects *out)
 {
     struct tr_peer *peer = &node->peers[index];
-    while (peer->count > 0) {
-        struct tr_writer writer = begin_frame(node);
-        struct tr_frame frame = {.heard_ms = peer->tick_ms};
+    if (peer->count == 0)
+        return;
+    enum tr_message_kind kind = node->messages[peer->first].kind;
+    struct tr_frame frame = {.kind = frame_of(kind), .heard_ms = peer->tick_ms};
+    struct tr_writer writer = begin_frame(node);
+    tr_frame_put(&writer, &frame);
+    for (unsigned i = 0; i < BATCH_COUNT && peer->count > 0 && writer.size < BATCH_SIZE; i++) {
         const struct tr_message *first = &node->messages[peer->first];
-        bool is_said = true;
-        if ((unsigned)shared_frame(first->kind) != 0) {
-            put_many(node, peer, &frame, &writer);
-        } else {
-            if (first->kind == MESSAGE_WRITE)
-                is_said = put_write(node, first, &frame, &writer);
-            else if (first->kind == MESSAGE_ANSWER)
-                put_answer(node, first, &frame, &writer);
-            else
-                put_ask(first, &frame, &writer);
-            drop_first(node, peer);
-        }
-        if (is_said) {
-            end_frame(node, index, &writer, out);
-            peer->sent_ms = node->now_ms;
-            return;
-        }
+        if (first->kind != kind)
+            break;
+        put_entry(node, first, &writer);
+        drop_first(node, peer);
     }
+    end_frame(node, index, &writer, out);
+    peer->sent_ms = node->now_ms;
 }
 
 static void send_sums(struct tr_node *node, uint16_t index, struct tr_effects *out)
@@ -367,7 +351,7 @@ bool tr_all_are_told(struct tr_node *node)
 
 static bool has_frame_room(const struct tr_node *node, const struct tr_effects *out)
 {
-    size_t most = TR_FRAME_MAX + 2 * node->config.opaque_max;
+    size_t most = FRAME_ROOM + node->config.opaque_max;
     return tr_effects_has_room(out, 8) && FRAMES_SIZE - node->frames_size >= most;
 }
 
@@ -437,26 +421,37 @@ static void hear_beat(struct tr_node *node, uint16_t index, const struct tr_fram
     tr_hear_stamp(node, frame->of.beat.stamp);
 }
 
-static void hear_records(struct tr_node *node, uint16_t index, struct tr_reader *reader,
-                         const struct tr_frame *frame, struct tr_effects *out)
+static void hear_answer(struct tr_node *node, uint16_t index, struct tr_frame_answer *answer,
+                        struct tr_effects *out)
 {
-    struct tr_frame_record record;
-    bool has_one = tr_frame_get_record(reader, &record);
-    if (frame->kind == TR_FRAME_ANSWER && !reader->is_short) {
-        if (has_one)
-            tr_localize_due(node, &record);
-        for (unsigned i = 0; has_one && i < record.record.from_count; i++)
-            record.record.from[i] = tr_member_find(node, record.from[i]);
-        for (unsigned i = 0; has_one && i < record.record.list_count; i++)
-            record.record.list[i] = tr_member_find(node, record.list[i]);
-        tr_operation_answered(node, frame->of.answer.operation, index, frame->of.answer.result,
-                              has_one ? &record.record : NULL, out);
+    struct tr_record *record = &answer->record.record;
+    if (answer->has_record)
+        tr_localize_due(node, &answer->record);
+    for (unsigned i = 0; answer->has_record && i < record->from_count; i++)
+        record->from[i] = tr_member_find(node, answer->record.from[i]);
+    for (unsigned i = 0; answer->has_record && i < record->list_count; i++)
+        record->list[i] = tr_member_find(node, answer->record.list[i]);
+    tr_operation_answered(node, answer->operation, index, answer->result,
+                          answer->has_record ? record : NULL, out);
+}
+
+static void hear_operations(struct tr_node *node, uint16_t index, struct tr_reader *reader,
+                            const struct tr_frame *frame, struct tr_effects *out)
+{
+    struct tr_frame_write write;
+    struct tr_frame_answer answer;
+    struct tr_frame_ask ask;
+    if (frame->kind == TR_FRAME_WRITES) {
+        while (tr_frame_get_write(reader, &write))
+            tr_replica_write(node, index, &write);
+    } else if (frame->kind == TR_FRAME_ASKS) {
+        while (tr_frame_get_ask(reader, &ask))
+            tr_replica_ask(node, index, &ask);
+    } else {
+        /* No honest frame has more of them than there is room for. */
+        while (tr_effects_has_room(out, 16) && tr_frame_get_answer(reader, &answer))
+            hear_answer(node, index, &answer, out);
     }
-    if (frame->kind == TR_FRAME_WRITE && has_one)
-        tr_replica_write(node, index, frame, &record);
-    for (; frame->kind == TR_FRAME_COPIES && has_one;
-         has_one = tr_frame_get_record(reader, &record))
-        tr_replica_copy(node, index, &record);
 }
 
 static void hear_keys(struct tr_node *node, uint16_t index, struct tr_reader *reader,
@@ -520,6 +515,7 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
     struct tr_peer *peer = &node->peers[index];
     struct tr_reader reader = tr_reader_on(event->of.frame.bytes, event->of.frame.size);
     struct tr_frame frame;
+    struct tr_frame_record copy;
     if (!peer->is_linked || node->is_stop_logged)
         return; /* after a clean stop nothing more is written */
     bool is_frame = tr_frame_get(&reader, &frame);
@@ -538,10 +534,14 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
     case TR_FRAME_BEAT:
         hear_beat(node, index, &frame);
         return;
-    case TR_FRAME_WRITE:
-    case TR_FRAME_ANSWER:
+    case TR_FRAME_WRITES:
+    case TR_FRAME_ANSWERS:
+    case TR_FRAME_ASKS:
+        hear_operations(node, index, &reader, &frame, out);
+        break;
     case TR_FRAME_COPIES:
-        hear_records(node, index, &reader, &frame, out);
+        while (tr_frame_get_record(&reader, &copy))
+            tr_replica_copy(node, index, &copy);
         break;
     case TR_FRAME_OUTCOMES:
     case TR_FRAME_ACKS:
@@ -553,13 +553,9 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
     case TR_FRAME_DROPPED:
         hear_drops(node, index, &reader, &frame, out);
         break;
-    case TR_FRAME_ASK:
-        tr_replica_ask(node, index, &frame);
-        break;
+
     case TR_FRAME_BUCKETS:
         tr_compare_heard(node, index, frame.of.sums);
-        break;
-    case TR_FRAME_PART: /* the link puts them together */
         break;
     }
     if (reader.is_short)
@@ -582,6 +578,7 @@ static void look_at(struct tr_node *node, uint16_t index, struct tr_effects *out
     peer->up_ms = node->now_ms;
     tr_note(out, is_up ? TR_NOTE_PEER_UP : TR_NOTE_PEER_DOWN, 0, index);
     tr_settle_again(node); /* who moves a record, and who stands in, may be another now */
+    tr_operations_look(node);
 }
 
 void tr_peers_run(struct tr_node *node, struct tr_effects *out)

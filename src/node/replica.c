@@ -508,16 +508,14 @@ static void adopt(struct tr_node *node, tr_ref ref, const struct tr_record *olde
     tr_tell(node, placed, TELL_DURABLE);
 }
 
-void tr_replica_write(struct tr_node *node, uint16_t peer, const struct tr_frame *frame,
-                      struct tr_frame_record *travelling)
+void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write *write)
 {
-    struct tr_record *record = &travelling->record;
-    uint64_t operation = frame->of.write.operation;
+    struct tr_record *record = &write->record.record;
+    uint64_t operation = write->operation;
     tr_ref ref = TR_ARENA_NONE;
     bool has_room =
-        localize(node, travelling) && tr_has_room(node, record) && node->phase == PHASE_READY;
-    enum tr_frame_result result =
-        has_room ? tr_judge(node, frame->of.write.mode, record) : TR_RESULT_FULL;
+        localize(node, &write->record) && tr_has_room(node, record) && node->phase == PHASE_READY;
+    enum tr_frame_result result = has_room ? tr_judge(node, write->mode, record) : TR_RESULT_FULL;
     if (!has_room)
         tr_cover(node, RULE_FULL);
     tr_hear_stamp(node, record->version);
@@ -699,20 +697,20 @@ tr_ref tr_replica_find(const struct tr_node *node, tr_timer_id id)
     return found;
 }
 
-void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame *frame)
+void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame_ask *ask)
 {
-    struct tr_record found = {.id = frame->of.ask.id};
-    tr_ref ref = tr_replica_find(node, frame->of.ask.id);
+    struct tr_record found = {.id = ask->id};
+    tr_ref ref = tr_replica_find(node, ask->id);
     if (ref != TR_ARENA_NONE)
         tr_book_unpack(&node->book, ref, &found);
-    bool is_asked = frame->of.ask.mode == TR_ASK_REDRIVE;
+    bool is_asked = ask->mode == TR_ASK_REDRIVE;
     struct tr_waiting waiting = {
-        .then = THEN_REPLY, .token = frame->of.ask.operation, .peer = peer, .id = found.id};
+        .then = THEN_REPLY, .token = ask->operation, .peer = peer, .id = found.id};
     if (is_asked && tr_has_parts_room(node) &&
-        tr_redrive(node, frame->of.ask.id, frame->of.ask.sequence, waiting) > 0)
+        tr_redrive(node, ask->id, ask->sequence, waiting) > 0)
         return;
     bool is_held = ref != TR_ARENA_NONE && !is_asked;
-    refuse(node, peer, frame->of.ask.operation, &found, is_held ? TR_RESULT_HELD : TR_RESULT_NONE);
+    refuse(node, peer, ask->operation, &found, is_held ? TR_RESULT_HELD : TR_RESULT_NONE);
 }
 
 void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_record *outcome,

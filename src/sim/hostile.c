@@ -88,25 +88,13 @@ static void draw_head(struct world *world, struct tr_frame *frame)
         frame->of.beat.flags = (uint8_t)sim_draw(world, 16);
         frame->of.beat.popping_from_ms = draw_number(world);
         return;
-    case TR_FRAME_WRITE:
-        frame->of.write.operation = sim_draw(world, 200);
-        frame->of.write.mode = (enum tr_write_mode)(1 + sim_draw(world, 2));
-        return;
-    case TR_FRAME_ANSWER:
-        frame->of.answer.operation = sim_draw(world, 200);
-        frame->of.answer.result = (enum tr_frame_result)(1 + sim_draw(world, TR_RESULT_HELD));
-        return;
-    case TR_FRAME_ASK:
-        frame->of.ask.operation = draw_number(world);
-        frame->of.ask.mode = (enum tr_ask_mode)(1 + sim_draw(world, 2));
-        frame->of.ask.id = draw_id(world);
-        frame->of.ask.sequence = sim_draw(world, 3);
-        return;
     case TR_FRAME_BUCKETS:
         for (unsigned i = 0; i < 16; i++)
             sums[sim_draw(world, sizeof sums)] = (uint8_t)sim_draw(world, 256);
         frame->of.sums = sums;
         return;
+    case TR_FRAME_WRITES:
+    case TR_FRAME_ANSWERS:
     case TR_FRAME_COPIES:
     case TR_FRAME_OUTCOMES:
     case TR_FRAME_ACKS:
@@ -114,16 +102,43 @@ static void draw_head(struct world *world, struct tr_frame *frame)
     case TR_FRAME_CLAIMS:
     case TR_FRAME_DROPS:
     case TR_FRAME_DROPPED:
-    case TR_FRAME_PART:
+    case TR_FRAME_ASKS:
         return;
     }
+}
+
+/* What concerns operations, of this node or of the other. */
+static void put_operation(struct world *world, struct tr_writer *writer, enum tr_frame_kind kind,
+                          const struct tr_frame_record *record)
+{
+    if (kind == TR_FRAME_WRITES)
+        tr_frame_put_write(writer, &(struct tr_frame_write){
+                                       .operation = sim_draw(world, 200),
+                                       .mode = (enum tr_write_mode)(1 + sim_draw(world, 2)),
+                                       .record = *record,
+                                   });
+    else if (kind == TR_FRAME_ANSWERS)
+        tr_frame_put_answer(
+            writer, &(struct tr_frame_answer){
+                        .operation = sim_draw(world, 200),
+                        .result = (enum tr_frame_result)(1 + sim_draw(world, TR_RESULT_HELD)),
+                        .has_record = !sim_chance(world, 4),
+                        .record = *record,
+                    });
+    else if (kind == TR_FRAME_ASKS)
+        tr_frame_put_ask(writer, &(struct tr_frame_ask){
+                                     .operation = draw_number(world),
+                                     .mode = (enum tr_ask_mode)(1 + sim_draw(world, 2)),
+                                     .id = draw_id(world),
+                                     .sequence = sim_draw(world, 3),
+                                 });
 }
 
 static void put_entry(struct world *world, struct tr_writer *writer, enum tr_frame_kind kind)
 {
     struct tr_frame_record frame;
     draw_record(world, &frame);
-    if (kind == TR_FRAME_WRITE || kind == TR_FRAME_ANSWER || kind == TR_FRAME_COPIES)
+    if (kind == TR_FRAME_COPIES)
         tr_frame_put_record(writer, &frame);
     else if (kind == TR_FRAME_OUTCOMES)
         tr_frame_put_outcome(writer, &frame.record, frame.due_in_ms, (uint32_t)draw_number(world));
@@ -133,6 +148,8 @@ static void put_entry(struct world *world, struct tr_writer *writer, enum tr_fra
         tr_frame_put_mark(writer, &frame.record, (uint8_t)draw_number(world));
     else if (kind == TR_FRAME_DROPS || kind == TR_FRAME_DROPPED)
         tr_frame_put_drop(writer, &frame.record, sim_draw(world, 200), sim_chance(world, 4));
+    else
+        put_operation(world, writer, kind, &frame);
 }
 
 static void send_one(struct world *world, uint32_t to)
@@ -140,15 +157,14 @@ static void send_one(struct world *world, uint32_t to)
     static uint8_t bytes[65536];
     struct link *link = sim_link(world, world->hostile, to);
     struct tr_writer writer = tr_writer_on(bytes, sizeof bytes);
-    struct tr_frame frame = {.kind = (enum tr_frame_kind)(1 + sim_draw(world, TR_FRAME_PART))};
+    struct tr_frame frame = {.kind = (enum tr_frame_kind)(1 + sim_draw(world, TR_FRAMES - 1))};
     if (sim_chance(world, 2))
         frame.kind = TR_FRAME_COPIES; /* so that the link lives, and more gets through */
     draw_head(world, &frame);
     if (!sim_chance(world, 8)) /* as a link that works would have it */
         frame.heard_ms = world->now_ms - world->machines[to].boot_ms;
     tr_frame_put(&writer, &frame);
-    bool is_one = frame.kind == TR_FRAME_WRITE || frame.kind == TR_FRAME_ANSWER;
-    for (uint64_t i = is_one ? 1 : sim_draw(world, 5); i > 0; i--)
+    for (uint64_t i = sim_draw(world, 5); i > 0; i--)
         put_entry(world, &writer, frame.kind);
     TR_ASSERT(!writer.is_full);
     struct sim_pending pending = {

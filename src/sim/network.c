@@ -94,8 +94,8 @@ static void count_frame(struct world *world, const uint8_t *bytes, size_t size)
         return;
     world->frame_bytes += size;
     world->result.frames++;
-    world->result.messages += kind == TR_FRAME_WRITE || kind == TR_FRAME_ANSWER ||
-                              kind == TR_FRAME_MARKS || kind == TR_FRAME_ASK;
+    world->result.messages += kind == TR_FRAME_WRITES || kind == TR_FRAME_ANSWERS ||
+                              kind == TR_FRAME_MARKS || kind == TR_FRAME_ASKS;
 }
 
 void sim_send(struct world *world, uint32_t from, const struct tr_effect *effect)

@@ -8,8 +8,8 @@
 #include <string.h>
 
 static const char *const names[TR_FRAMES] = {
-    "",      "hello",  "beat",  "write",   "answer", "copies",  "outcomes", "acks",
-    "marks", "claims", "drops", "dropped", "ask",    "buckets", "part",
+    "",     "hello", "beat",   "writes", "answers", "copies", "outcomes",
+    "acks", "marks", "claims", "drops",  "dropped", "asks",   "buckets",
 };
 static const char *const results[] = {"", "stored", "stale", "exists", "full", "none", "held"};
 
@@ -83,14 +83,26 @@ static void say_entries(const struct world *world, struct words *words, struct t
                         const struct tr_frame *frame)
 {
     struct tr_frame_record record;
+    struct tr_frame_write write;
+    struct tr_frame_answer answer;
+    struct tr_frame_ask ask;
     int64_t due_in_ms = 0;
     uint32_t check = 0;
     uint64_t operation = 0;
     uint8_t mask = 0;
     bool is_exact = false;
     switch (frame->kind) {
-    case TR_FRAME_WRITE:
-    case TR_FRAME_ANSWER:
+    case TR_FRAME_WRITES:
+        while (tr_frame_get_write(reader, &write))
+            say_record(world, words, &write.record);
+        return;
+    case TR_FRAME_ANSWERS:
+        while (tr_frame_get_answer(reader, &answer)) {
+            say(words, " %s", results[answer.result]);
+            if (answer.has_record)
+                say_record(world, words, &answer.record);
+        }
+        return;
     case TR_FRAME_COPIES:
         while (tr_frame_get_record(reader, &record))
             say_record(world, words, &record);
@@ -115,13 +127,13 @@ static void say_entries(const struct world *world, struct words *words, struct t
         while (tr_frame_get_drop(reader, &record.record, &operation, &is_exact))
             say_key(world, words, &record.record);
         return;
-    case TR_FRAME_ASK:
-        say_key(world, words, &(struct tr_record){.id = frame->of.ask.id});
+    case TR_FRAME_ASKS:
+        while (tr_frame_get_ask(reader, &ask))
+            say_key(world, words, &(struct tr_record){.id = ask.id});
         return;
     case TR_FRAME_HELLO:
     case TR_FRAME_BEAT:
     case TR_FRAME_BUCKETS:
-    case TR_FRAME_PART:
         return;
     }
 }
@@ -157,8 +169,7 @@ void sim_tell_frame(struct world *world, uint32_t from, uint32_t to, const uint8
     struct words words = {.size = 0};
     if (!world->is_telling || !tr_frame_get(&reader, &frame) || frame.kind == TR_FRAME_BEAT)
         return;
-    if (frame.kind == TR_FRAME_ANSWER)
-        say(&words, " %s", results[frame.of.answer.result]);
+
     say_entries(world, &words, &reader, &frame);
     sim_trace(world, "%s > %s %s%s", sim_name(from), sim_name(to), names[frame.kind], words.text);
 }

@@ -85,7 +85,7 @@ static void get_beat(struct tr_reader *in, struct tr_frame *frame)
 void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
 {
     tr_put_number(out, (uint64_t)frame->kind, 1);
-    if (frame->kind != TR_FRAME_HELLO && frame->kind != TR_FRAME_PART)
+    if (frame->kind != TR_FRAME_HELLO)
         tr_put_varint(out, frame->heard_ms);
     switch (frame->kind) {
     case TR_FRAME_HELLO:
@@ -94,14 +94,8 @@ void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
     case TR_FRAME_BEAT:
         put_beat(out, frame);
         return;
-    case TR_FRAME_WRITE:
-        tr_put_varint(out, frame->of.write.operation);
-        tr_put_number(out, (uint64_t)frame->of.write.mode, 1);
-        return;
-    case TR_FRAME_ANSWER:
-        tr_put_varint(out, frame->of.answer.operation);
-        tr_put_number(out, (uint64_t)frame->of.answer.result, 1);
-        return;
+    case TR_FRAME_WRITES:
+    case TR_FRAME_ANSWERS:
     case TR_FRAME_COPIES:
     case TR_FRAME_OUTCOMES:
     case TR_FRAME_ACKS:
@@ -109,55 +103,23 @@ void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
     case TR_FRAME_CLAIMS:
     case TR_FRAME_DROPS:
     case TR_FRAME_DROPPED:
-        return;
-    case TR_FRAME_ASK:
-        tr_put_varint(out, frame->of.ask.operation);
-        tr_put_number(out, (uint64_t)frame->of.ask.mode, 1);
-        tr_put_number(out, frame->of.ask.id, 8);
-        tr_put_varint(out, frame->of.ask.sequence);
+    case TR_FRAME_ASKS:
         return;
     case TR_FRAME_BUCKETS:
         tr_put_bytes(out, frame->of.sums, (size_t)8 * TR_BUCKETS);
-        return;
-    case TR_FRAME_PART:
-        tr_put_number(out, frame->of.part.is_last, 1);
-        tr_put_bytes(out, frame->of.part.bytes.text, frame->of.part.bytes.size);
         return;
     }
     TR_UNREACHABLE("no such frame");
 }
 
-static void get_write(struct tr_reader *in, struct tr_frame *frame)
-{
-    frame->of.write.operation = tr_get_varint(in);
-    frame->of.write.mode = (enum tr_write_mode)get_limited(in, 1, TR_WRITE_REPLACE);
-    in->is_short |= (unsigned)frame->of.write.mode == 0;
-}
-
-static void get_answer(struct tr_reader *in, struct tr_frame *frame)
-{
-    frame->of.answer.operation = tr_get_varint(in);
-    frame->of.answer.result = (enum tr_frame_result)get_limited(in, 1, TR_RESULT_HELD);
-    in->is_short |= (unsigned)frame->of.answer.result == 0;
-}
-
-static void get_ask(struct tr_reader *in, struct tr_frame *frame)
-{
-    frame->of.ask.operation = tr_get_varint(in);
-    frame->of.ask.mode = (enum tr_ask_mode)get_limited(in, 1, TR_ASK_REDRIVE);
-    frame->of.ask.id = tr_get_number(in, 8);
-    frame->of.ask.sequence = tr_get_varint(in);
-    in->is_short |= (unsigned)frame->of.ask.mode == 0;
-}
-
 bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
 {
     uint64_t kind = tr_get_number(in, 1);
-    if (in->is_short || kind == 0 || kind > TR_FRAME_PART)
+    if (in->is_short || kind == 0 || kind >= TR_FRAMES)
         return false;
     frame->kind = (enum tr_frame_kind)kind;
     frame->heard_ms = 0;
-    if (frame->kind != TR_FRAME_HELLO && frame->kind != TR_FRAME_PART)
+    if (frame->kind != TR_FRAME_HELLO)
         frame->heard_ms = tr_get_varint(in);
     bool has_entries = true;
     switch (frame->kind) {
@@ -169,12 +131,8 @@ bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
         get_beat(in, frame);
         has_entries = false;
         break;
-    case TR_FRAME_WRITE:
-        get_write(in, frame);
-        break;
-    case TR_FRAME_ANSWER:
-        get_answer(in, frame);
-        break;
+    case TR_FRAME_WRITES:
+    case TR_FRAME_ANSWERS:
     case TR_FRAME_COPIES:
     case TR_FRAME_OUTCOMES:
     case TR_FRAME_ACKS:
@@ -182,19 +140,11 @@ bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
     case TR_FRAME_CLAIMS:
     case TR_FRAME_DROPS:
     case TR_FRAME_DROPPED:
-        break;
-    case TR_FRAME_ASK:
-        get_ask(in, frame);
-        has_entries = false;
+    case TR_FRAME_ASKS:
         break;
     case TR_FRAME_BUCKETS:
         frame->of.sums = tr_get_bytes(in, (size_t)8 * TR_BUCKETS);
         has_entries = false;
-        break;
-    case TR_FRAME_PART:
-        frame->of.part.is_last = get_limited(in, 1, 1) == 1;
-        frame->of.part.bytes = (struct tr_span){(const char *)in->at, (size_t)(in->end - in->at)};
-        in->at = in->end;
         break;
     }
     return !in->is_short && (has_entries || in->at == in->end);
@@ -372,5 +322,66 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
     record->opaque = tr_get_span(in);
     in->is_short |= record->interval_ms > TR_TIME_MAX || record->repeat_ms > TR_TIME_MAX ||
                     record->uri.size > TR_URI_MAX || record->content_type.size > TR_TYPE_MAX;
+    return !in->is_short;
+}
+
+/* ---- what operations ask, and hear ---- */
+
+void tr_frame_put_write(struct tr_writer *out, const struct tr_frame_write *write)
+{
+    tr_put_varint(out, write->operation);
+    tr_put_number(out, (uint64_t)write->mode, 1);
+    tr_frame_put_record(out, &write->record);
+}
+
+bool tr_frame_get_write(struct tr_reader *in, struct tr_frame_write *write)
+{
+    if (in->at == in->end)
+        return false;
+    write->operation = tr_get_varint(in);
+    write->mode = (enum tr_write_mode)get_limited(in, 1, TR_WRITE_REPLACE);
+    bool has_record = tr_frame_get_record(in, &write->record);
+    in->is_short |= (unsigned)write->mode == 0 || !has_record;
+    return !in->is_short;
+}
+
+void tr_frame_put_answer(struct tr_writer *out, const struct tr_frame_answer *answer)
+{
+    tr_put_varint(out, answer->operation);
+    tr_put_number(out, (uint64_t)answer->result, 1);
+    tr_put_number(out, answer->has_record, 1);
+    if (answer->has_record)
+        tr_frame_put_record(out, &answer->record);
+}
+
+bool tr_frame_get_answer(struct tr_reader *in, struct tr_frame_answer *answer)
+{
+    if (in->at == in->end)
+        return false;
+    answer->operation = tr_get_varint(in);
+    answer->result = (enum tr_frame_result)get_limited(in, 1, TR_RESULT_HELD);
+    answer->has_record = get_limited(in, 1, 1) == 1;
+    in->is_short |= (unsigned)answer->result == 0;
+    in->is_short |= answer->has_record && !tr_frame_get_record(in, &answer->record);
+    return !in->is_short;
+}
+
+void tr_frame_put_ask(struct tr_writer *out, const struct tr_frame_ask *ask)
+{
+    tr_put_varint(out, ask->operation);
+    tr_put_number(out, (uint64_t)ask->mode, 1);
+    tr_put_number(out, ask->id, 8);
+    tr_put_varint(out, ask->sequence);
+}
+
+bool tr_frame_get_ask(struct tr_reader *in, struct tr_frame_ask *ask)
+{
+    if (in->at == in->end)
+        return false;
+    ask->operation = tr_get_varint(in);
+    ask->mode = (enum tr_ask_mode)get_limited(in, 1, TR_ASK_REDRIVE);
+    ask->id = tr_get_number(in, 8);
+    ask->sequence = tr_get_varint(in);
+    in->is_short |= (unsigned)ask->mode == 0;
     return !in->is_short;
 }

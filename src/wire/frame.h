@@ -15,15 +15,14 @@
 #include "wire/log.h"
 
 #define TR_FRAME_VERSION 1
-#define TR_FRAME_MAX     65536             /* bytes of a frame on a link, its size not counted */
-#define TR_FRAME_WHOLE   ((size_t)2 << 20) /* of one that came in parts */
+#define TR_FRAME_MAX     ((size_t)4 << 20) /* bytes of a frame; most have less than 64 KiB */
 #define TR_BUCKETS       4096              /* of hashes of ids, by their first bits */
 
 enum tr_frame_kind {
     TR_FRAME_HELLO = 1,    /* who I am; the first on a link, each way */
     TR_FRAME_BEAT = 2,     /* I live */
-    TR_FRAME_WRITE = 3,    /* a client's write; entries: one record */
-    TR_FRAME_ANSWER = 4,   /* what became of a WRITE or an ASK; entries: at most one record */
+    TR_FRAME_WRITES = 3,   /* clients' writes, each with its record */
+    TR_FRAME_ANSWERS = 4,  /* what became of WRITES and ASKS, each with at most one record */
     TR_FRAME_COPIES = 5,   /* records as they are here */
     TR_FRAME_OUTCOMES = 6, /* pops that succeeded or failed: new orders of records you hold */
     TR_FRAME_ACKS = 7,     /* I have exactly these, durably */
@@ -31,20 +30,19 @@ enum tr_frame_kind {
     TR_FRAME_CLAIMS = 9,   /* I am popping these */
     TR_FRAME_DROPS = 10,   /* let these go, or what is older */
     TR_FRAME_DROPPED = 11, /* they are gone here */
-    TR_FRAME_ASK = 12,     /* what do you hold of this timer? */
+    TR_FRAME_ASKS = 12,    /* what do you hold of these timers? */
     TR_FRAME_BUCKETS = 13, /* sums over the records we share, to compare */
-    TR_FRAME_PART = 14,    /* a piece of a frame that is too large for one */
 };
 
-#define TR_FRAMES (TR_FRAME_PART + 1)
+#define TR_FRAMES (TR_FRAME_BUCKETS + 1)
 
-/* How a WRITE is meant. */
+/* How a write is meant. */
 enum tr_write_mode {
     TR_WRITE_CREATE = 1,  /* a client's POST: refused if the id is there */
     TR_WRITE_REPLACE = 2, /* a client's PUT or DELETE: refused if something newer is there */
 };
 
-/* What an ASK wants. */
+/* What an ask wants. */
 enum tr_ask_mode {
     TR_ASK_READ = 1,
     TR_ASK_REDRIVE = 2, /* try its dead pops again */
@@ -54,10 +52,10 @@ enum tr_frame_result {
     TR_RESULT_STORED = 1, /* durable, or something higher is; the record follows if it may be */
                           /* elsewhere too */
     TR_RESULT_STALE = 2,  /* a higher version is here: it follows */
-    TR_RESULT_EXISTS = 3, /* of CREATE: a live record of that id is here */
+    TR_RESULT_EXISTS = 3, /* of a create: a live record of that id is here */
     TR_RESULT_FULL = 4,
-    TR_RESULT_NONE = 5, /* of ASK: not here */
-    TR_RESULT_HELD = 6, /* of ASK: here, and it follows */
+    TR_RESULT_NONE = 5, /* of an ask: not here */
+    TR_RESULT_HELD = 6, /* of an ask: here, and it follows */
 };
 
 enum tr_beat_flag {
@@ -98,36 +96,37 @@ struct tr_frame {
             uint8_t flags;            /* of enum tr_beat_flag */
             uint64_t popping_from_ms; /* nominal due times below are left to others */
         } beat;
-        struct {
-            uint64_t operation;
-            enum tr_write_mode mode;
-        } write;
-        struct {
-            uint64_t operation;
-            enum tr_frame_result result;
-        } answer;
-        struct {
-            uint64_t operation;
-            enum tr_ask_mode mode;
-            tr_timer_id id;
-            uint64_t sequence; /* of REDRIVE; 0: all of them */
-        } ask;
         const uint8_t *sums; /* of BUCKETS, 8 bytes each */
-        struct {
-            bool is_last;
-            struct tr_span bytes;
-        } part;
     } of;
+};
+
+/* Entries of WRITES, ANSWERS and ASKS. The operation is the one of whoever asked. */
+struct tr_frame_write {
+    uint64_t operation;
+    enum tr_write_mode mode;
+    struct tr_frame_record record;
+};
+
+struct tr_frame_answer {
+    uint64_t operation;
+    enum tr_frame_result result;
+    bool has_record;
+    struct tr_frame_record record;
+};
+
+struct tr_frame_ask {
+    uint64_t operation;
+    enum tr_ask_mode mode;
+    tr_timer_id id;
+    uint64_t sequence; /* of REDRIVE; 0: all of them */
 };
 
 /* Appends the head of a frame. */
 void tr_frame_put(struct tr_writer *writer, const struct tr_frame *frame);
 
 /* Append an entry: of ACKS and CLAIMS the key and the order, of OUTCOMES also flags, times and a
- * check of the list that they are meant for, of
- * MARKS which places of the list, of DROPS and DROPPED an operation or 0, and
- * whether that order alone is meant; of WRITE, ANSWER and COPIES
- * the whole record. */
+ * check of the list that they are meant for, of MARKS which places of the list, of DROPS and
+ * DROPPED an operation or 0, and whether that order alone is meant; of COPIES the whole record. */
 void tr_frame_put_key(struct tr_writer *writer, const struct tr_record *record);
 void tr_frame_put_mark(struct tr_writer *writer, const struct tr_record *record, uint8_t mask);
 void tr_frame_put_drop(struct tr_writer *writer, const struct tr_record *record, uint64_t operation,
@@ -135,6 +134,9 @@ void tr_frame_put_drop(struct tr_writer *writer, const struct tr_record *record,
 void tr_frame_put_outcome(struct tr_writer *writer, const struct tr_record *record,
                           int64_t due_in_ms, uint32_t check);
 void tr_frame_put_record(struct tr_writer *writer, const struct tr_frame_record *record);
+void tr_frame_put_write(struct tr_writer *writer, const struct tr_frame_write *write);
+void tr_frame_put_answer(struct tr_writer *writer, const struct tr_frame_answer *answer);
+void tr_frame_put_ask(struct tr_writer *writer, const struct tr_frame_ask *ask);
 
 /* At least what tr_frame_put_record takes. */
 size_t tr_frame_record_bound(const struct tr_frame_record *record);
@@ -150,5 +152,8 @@ bool tr_frame_get_drop(struct tr_reader *reader, struct tr_record *record, uint6
 bool tr_frame_get_outcome(struct tr_reader *reader, struct tr_record *record, int64_t *due_in_ms,
                           uint32_t *check);
 bool tr_frame_get_record(struct tr_reader *reader, struct tr_frame_record *record);
+bool tr_frame_get_write(struct tr_reader *reader, struct tr_frame_write *write);
+bool tr_frame_get_answer(struct tr_reader *reader, struct tr_frame_answer *answer);
+bool tr_frame_get_ask(struct tr_reader *reader, struct tr_frame_ask *ask);
 
 #endif

@@ -8,9 +8,26 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static bool has_records(enum tr_frame_kind kind)
+static bool is_of_operations(enum tr_frame_kind kind)
 {
-    return kind == TR_FRAME_WRITE || kind == TR_FRAME_ANSWER || kind == TR_FRAME_COPIES;
+    return kind == TR_FRAME_WRITES || kind == TR_FRAME_ANSWERS || kind == TR_FRAME_ASKS;
+}
+
+static void read_operations(struct tr_reader *in, struct tr_writer *out, enum tr_frame_kind kind)
+{
+    struct tr_frame_write write;
+    struct tr_frame_answer answer;
+    struct tr_frame_ask ask;
+    if (kind == TR_FRAME_WRITES) {
+        while (tr_frame_get_write(in, &write))
+            tr_frame_put_write(out, &write);
+    } else if (kind == TR_FRAME_ANSWERS) {
+        while (tr_frame_get_answer(in, &answer))
+            tr_frame_put_answer(out, &answer);
+    } else {
+        while (tr_frame_get_ask(in, &ask))
+            tr_frame_put_ask(out, &ask);
+    }
 }
 
 static void read_records(struct tr_reader *in, struct tr_writer *out)
@@ -57,8 +74,10 @@ static size_t turn(const uint8_t *bytes, size_t size, uint8_t *again)
     if (!tr_frame_get(&in, &frame))
         return 0;
     tr_frame_put(&out, &frame);
-    if (has_records(frame.kind))
+    if (frame.kind == TR_FRAME_COPIES)
         read_records(&in, &out);
+    else if (is_of_operations(frame.kind))
+        read_operations(&in, &out, frame.kind);
     else
         read_keys(&in, &out, frame.kind);
     TR_ASSERT(!out.is_full);

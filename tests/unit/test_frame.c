@@ -47,17 +47,14 @@ static void a_record_is_read_back(void **state)
 {
     (void)state;
     uint8_t bytes[1024];
-    struct tr_frame frame = {.kind = TR_FRAME_WRITE, .heard_ms = 99};
-    frame.of.write.operation = 1000;
-    frame.of.write.mode = TR_WRITE_CREATE;
+    struct tr_frame frame = {.kind = TR_FRAME_COPIES, .heard_ms = 99};
     size_t size = encode(bytes, sizeof bytes, &frame, &sample);
     struct tr_reader in = tr_reader_on(bytes, size);
     struct tr_frame back;
     struct tr_frame_record record;
     assert_true(tr_frame_get(&in, &back));
     assert_int_equal(back.heard_ms, 99);
-    assert_int_equal(back.of.write.operation, 1000);
-    assert_int_equal(back.of.write.mode, TR_WRITE_CREATE);
+
     assert_true(tr_frame_get_record(&in, &record));
     struct tr_order a = tr_record_order(&sample.record);
     struct tr_order b = tr_record_order(&record.record);
@@ -113,16 +110,72 @@ static void heads_are_read_back(void **state)
     in = tr_reader_on(many, encode(many, sizeof many, &buckets, NULL));
     assert_true(tr_frame_get(&in, &back));
     assert_memory_equal(back.of.sums, sums, sizeof sums);
+}
 
-    struct tr_frame ask = {.kind = TR_FRAME_ASK};
-    ask.of.ask.operation = 12;
-    ask.of.ask.mode = TR_ASK_REDRIVE;
-    ask.of.ask.id = 77;
-    ask.of.ask.sequence = 3;
-    in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &ask, NULL));
-    assert_true(tr_frame_get(&in, &back));
-    assert_int_equal(back.of.ask.mode, TR_ASK_REDRIVE);
-    assert_int_equal(back.of.ask.sequence, 3);
+static void what_operations_say_is_read_back(void **state)
+{
+    (void)state;
+    uint8_t bytes[2048];
+    struct tr_frame_write write = {1000, TR_WRITE_CREATE, sample};
+    struct tr_frame_answer stale = {1001, TR_RESULT_STALE, true, sample};
+    struct tr_frame_answer none = {.operation = 1002, .result = TR_RESULT_NONE};
+    struct tr_frame_ask ask = {12, TR_ASK_REDRIVE, 77, 3};
+    struct tr_writer out = tr_writer_on(bytes, sizeof bytes);
+    tr_frame_put_write(&out, &write);
+    struct tr_frame_write write_back;
+    struct tr_reader in = tr_reader_on(bytes, out.size);
+    assert_true(tr_frame_get_write(&in, &write_back));
+    assert_int_equal(write_back.operation, 1000);
+    assert_int_equal(write_back.mode, TR_WRITE_CREATE);
+    assert_int_equal(write_back.record.record.id, sample.record.id);
+    assert_false(tr_frame_get_write(&in, &write_back) || in.is_short);
+
+    out.size = 0;
+    tr_frame_put_answer(&out, &stale);
+    tr_frame_put_answer(&out, &none);
+    struct tr_frame_answer answer;
+    in = tr_reader_on(bytes, out.size);
+    assert_true(tr_frame_get_answer(&in, &answer));
+    assert_true(answer.has_record && answer.result == TR_RESULT_STALE);
+    assert_true(tr_frame_get_answer(&in, &answer));
+    assert_true(!answer.has_record && answer.operation == 1002);
+    assert_false(tr_frame_get_answer(&in, &answer) || in.is_short);
+
+    out.size = 0;
+    tr_frame_put_ask(&out, &ask);
+    struct tr_frame_ask ask_back;
+    in = tr_reader_on(bytes, out.size);
+    assert_true(tr_frame_get_ask(&in, &ask_back));
+    assert_int_equal(ask_back.mode, TR_ASK_REDRIVE);
+    assert_int_equal(ask_back.id, 77);
+    assert_int_equal(ask_back.sequence, 3);
+}
+
+static void operations_out_of_bounds_are_refused(void **state)
+{
+    (void)state;
+    uint8_t bytes[2048];
+    struct tr_frame_write write = {1000, (enum tr_write_mode)4, sample};
+    struct tr_frame_answer answer = {.operation = 1, .result = (enum tr_frame_result)7};
+    struct tr_frame_ask ask = {12, (enum tr_ask_mode)0, 77, 3};
+    struct tr_writer out = tr_writer_on(bytes, sizeof bytes);
+    tr_frame_put_write(&out, &write);
+    struct tr_reader in = tr_reader_on(bytes, out.size);
+    assert_false(tr_frame_get_write(&in, &write));
+    assert_true(in.is_short);
+    in = tr_reader_on(bytes, 2); /* a write without its record */
+    assert_false(tr_frame_get_write(&in, &write));
+    assert_true(in.is_short);
+    out.size = 0;
+    tr_frame_put_answer(&out, &answer);
+    in = tr_reader_on(bytes, out.size);
+    assert_false(tr_frame_get_answer(&in, &answer));
+    assert_true(in.is_short);
+    out.size = 0;
+    tr_frame_put_ask(&out, &ask);
+    in = tr_reader_on(bytes, out.size);
+    assert_false(tr_frame_get_ask(&in, &ask));
+    assert_true(in.is_short);
 }
 
 /* Every prefix of a frame is refused, or ends between two entries. */
@@ -152,15 +205,10 @@ static void what_is_out_of_bounds_is_refused(void **state)
     uint8_t bytes[1024];
     struct tr_frame back;
     struct tr_frame_record record;
-    struct tr_frame frame = {.kind = TR_FRAME_WRITE};
-    frame.of.write.mode = (enum tr_write_mode)4;
-    struct tr_reader in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &frame, NULL));
-    assert_false(tr_frame_get(&in, &back));
-
-    frame.of.write.mode = TR_WRITE_REPLACE;
+    struct tr_frame frame = {.kind = TR_FRAME_COPIES};
     struct tr_frame_record bad = sample;
     bad.record.flags = 128;
-    in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &frame, &bad));
+    struct tr_reader in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &frame, &bad));
     assert_true(tr_frame_get(&in, &back));
     assert_false(tr_frame_get_record(&in, &record));
 
@@ -175,7 +223,7 @@ static void what_is_out_of_bounds_is_refused(void **state)
     bytes[size] = 0; /* something after it */
     in = tr_reader_on(bytes, size + 1);
     assert_false(tr_frame_get(&in, &back));
-    for (unsigned kind = TR_FRAME_PART + 1; kind < 256; kind++) {
+    for (unsigned kind = TR_FRAMES; kind < 256; kind++) {
         bytes[0] = (uint8_t)kind;
         in = tr_reader_on(bytes, sizeof bytes);
         assert_false(tr_frame_get(&in, &back));
@@ -187,6 +235,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_is_read_back),
         cmocka_unit_test(heads_are_read_back),
+        cmocka_unit_test(what_operations_say_is_read_back),
+        cmocka_unit_test(operations_out_of_bounds_are_refused),
         cmocka_unit_test(a_cut_frame_is_refused),
         cmocka_unit_test(what_is_out_of_bounds_is_refused),
     };
