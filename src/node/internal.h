@@ -245,8 +245,10 @@ struct tr_settling {
     bool is_walking;
     uint64_t view;         /* that tombstones were brought to */
     tr_mono_ms changed_ms; /* when the view did */
-    bool is_found;         /* so far in this walk */
-    uint32_t offers;       /* likewise */
+    bool is_asked;         /* by the operator, who wants to hear how it went */
+    uint64_t found;        /* records that are not where they belong, so far in this walk */
+    uint64_t unsettled;    /* and in the one before */
+    uint32_t offers;       /* so far in this walk */
     uint32_t walks;
     uint64_t cursor;      /* records up to this hash were looked at */
     tr_mono_ms again_ms;  /* when the next walk begins */
@@ -615,7 +617,8 @@ void tr_forget_acks(struct tr_node *node, uint16_t peer);      /* it may have lo
 void tr_settle_again(struct tr_node *node); /* who is up, or the view, has changed */
 uint16_t tr_find_mover(const struct tr_node *node, const struct tr_record *record); /* 0: this */
 void tr_settle_look(struct tr_node *node, tr_ref ref, bool may_send);
-void tr_settle_run(struct tr_node *node);
+void tr_settle_asked(struct tr_node *node); /* by the operator */
+void tr_settle_run(struct tr_node *node, struct tr_effects *out);
 tr_mono_ms tr_settle_wake_at(const struct tr_node *node);
 bool tr_is_wide(const struct tr_node *node); /* records may be elsewhere than placed */
 

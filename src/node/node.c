@@ -277,7 +277,7 @@ static void run_cluster(struct tr_node *node, struct tr_effects *out)
     tr_operations_run(node, out);
     tr_claims_run(node);
     if (node->phase == PHASE_READY)
-        tr_settle_run(node);
+        tr_settle_run(node, out);
 }
 
 /* Others hear of the pops under way here before they hear that it makes no more of them. */
@@ -322,6 +322,9 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
         return;
     case TR_EVENT_DRAIN_ASKED:
         ask_drain(node, out);
+        return;
+    case TR_EVENT_SETTLE_ASKED:
+        tr_settle_asked(node);
         return;
     case TR_EVENT_CONFIGURED:
         configure(node, event->of.config);
@@ -478,6 +481,9 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->is_ready = node->phase == PHASE_READY;
     stats->is_disk_full = node->log.is_refused;
     stats->is_serving = node->phase == PHASE_READY && node->is_serving;
+    stats->unsettled = node->settling.unsettled;
+    stats->moving = node->settling.moves.count;
+    stats->settle_walk = node->settling.is_walking ? node->settling.cursor >> 48 : UINT16_MAX;
     stats->is_unsettled = tr_is_clustered(node) && node->settling.is_unsettled;
 }
 
@@ -497,6 +503,16 @@ bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_ta
 uint16_t tr_node_member(const struct tr_node *node, struct tr_span address)
 {
     return tr_member_find(node, address);
+}
+
+uint32_t tr_node_members(const struct tr_node *node)
+{
+    return node->member_count;
+}
+
+uint64_t tr_node_view(const struct tr_node *node)
+{
+    return node->view.id;
 }
 
 struct tr_span tr_node_member_address(const struct tr_node *node, uint16_t member)

@@ -76,6 +76,7 @@ enum tr_event_kind {
     TR_EVENT_SEGMENT_ALLOCATED,
     TR_EVENT_SEGMENT_REFUSED, /* no space */
     TR_EVENT_DRAIN_ASKED,
+    TR_EVENT_SETTLE_ASKED, /* now; a note tells how it went */
     TR_EVENT_CONFIGURED,
     TR_EVENT_VIEW_CHANGED,
     TR_EVENT_LINK_UP, /* a connection to another node is there, and proven */
@@ -161,8 +162,11 @@ enum tr_note {
     TR_NOTE_TAIL_CUT,      /* number = bytes */
     TR_NOTE_CLOCK_STEPPED, /* number = wall less steady time, ms, signed */
     TR_NOTE_MEMORY_FULL,
-    TR_NOTE_PEER_UP,   /* number = which */
-    TR_NOTE_PEER_DOWN, /* likewise */
+    TR_NOTE_PEER_UP,        /* number = which */
+    TR_NOTE_PEER_DOWN,      /* likewise */
+    TR_NOTE_SETTLED,        /* everything is where it belongs: number = records held */
+    TR_NOTE_UNSETTLED_DOWN, /* not all, since a node is down: number = which */
+    TR_NOTE_UNSETTLED_VIEW, /* not all, since a node has another view: number = which */
 };
 
 struct tr_effect {
@@ -255,6 +259,9 @@ struct tr_node_stats {
     uint64_t memory_room; /* thousandths left before new timers are refused */
     uint64_t waiting;
     uint64_t swept;
+    uint64_t unsettled;   /* records that the last walk found where they do not belong */
+    uint64_t moving;      /* records that this node is moving */
+    uint64_t settle_walk; /* how far the walk is, of 65,535 */
     bool is_ready;
     bool is_disk_full;
     bool is_serving;   /* it takes requests */
@@ -289,6 +296,28 @@ struct tr_span tr_node_address(const struct tr_node *node);
 /* A node of the cluster by its address; TR_MEMBER_NONE: this one has never heard of it. */
 #define TR_MEMBER_NONE UINT16_MAX
 uint16_t tr_node_member(const struct tr_node *node, struct tr_span address);
+
+/* Another node, as this one sees it. */
+struct tr_node_peer {
+    struct tr_span address;
+    enum tr_role role;
+    bool is_linked;
+    bool is_up;
+    bool is_serving;   /* it says that it takes requests and pops, */
+    bool is_unsettled; /* and that it may hold records that belong elsewhere */
+    bool has_same_view;
+    bool is_behind;    /* it may lack records, which are being looked for */
+    uint64_t heard_ms; /* how long ago */
+    int64_t clock_ms;  /* its clock less ours */
+    uint32_t queued;   /* messages that wait to be sent */
+    uint64_t owed;     /* records that it was told of and has not acknowledged */
+    uint8_t fill;      /* of its memory or disk, per cent */
+};
+
+/* How many nodes it has ever heard of, itself the first. */
+uint32_t tr_node_members(const struct tr_node *node);
+void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_peer *peer);
+uint64_t tr_node_view(const struct tr_node *node); /* its id; 0: it is alone */
 
 /* Whether another node was heard of lately. */
 bool tr_node_is_up(const struct tr_node *node, uint16_t member);

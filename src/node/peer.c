@@ -26,6 +26,26 @@ bool tr_node_is_up(const struct tr_node *node, uint16_t member)
     return member == 0 || node->peers[member].is_up;
 }
 
+void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_peer *seen)
+{
+    const struct tr_peer *peer = &node->peers[member];
+    *seen = (struct tr_node_peer){
+        .address = tr_member_address(node, member),
+        .role = node->members[member].role,
+        .is_linked = peer->is_linked,
+        .is_up = tr_node_is_up(node, member),
+        .is_serving = tr_is_serving(node, member),
+        .is_unsettled = peer->is_up && (peer->flags & TR_BEAT_UNSETTLED) != 0,
+        .has_same_view = member == 0 || peer->view == node->view.id,
+        .is_behind = peer->is_behind,
+        .heard_ms = node->now_ms - peer->heard_ms,
+        .clock_ms = peer->clock_ms,
+        .queued = peer->count,
+        .owed = peer->owed.count,
+        .fill = peer->fill,
+    };
+}
+
 /* ---- messages ---- */
 
 void tr_send(struct tr_node *node, uint16_t index, struct tr_message message)

@@ -495,6 +495,7 @@ void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_ef
     case TR_API_LIVE:
     case TR_API_READY:
     case TR_API_METRICS:
+    case TR_API_PEER:
     case TR_API_REFUSED:
         TR_UNREACHABLE("the shell answers these");
     }

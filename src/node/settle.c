@@ -69,7 +69,7 @@ static void set_unsettled(struct tr_node *node, bool is_unsettled)
 void tr_settle_again(struct tr_node *node)
 {
     node->settling.is_walking = true;
-    node->settling.is_found = false;
+    node->settling.found = 0;
     node->settling.offers = 0;
     node->settling.cursor = 0;
 }
@@ -112,7 +112,7 @@ static void follow(struct tr_node *node, tr_ref ref)
 {
     struct tr_fifo_entry entry = {ref, 0};
     if (!tr_fifo_push(&node->settling.moves, &node->arena, entry))
-        node->settling.is_found = true; /* the next walk meets it */
+        node->settling.found++; /* the next walk meets it */
 }
 
 /* A pop that is near, or under way, comes first. */
@@ -344,7 +344,30 @@ static bool next_record(const struct tr_node *node, struct tr_index_walk *walk, 
     return true;
 }
 
-static void end_walk(struct tr_node *node)
+/* Somebody asked for it, and hears how it went. What is missing comes by itself when it can. */
+static void report(struct tr_node *node, bool is_left, struct tr_effects *out)
+{
+    if (!node->settling.is_asked)
+        return;
+    bool is_behind = false;
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        const struct tr_peer *peer = &node->peers[i];
+        bool is_down = node->members[i].role != TR_ROLE_NONE && !peer->is_up;
+        bool is_other = node->members[i].role != TR_ROLE_NONE && peer->view != node->view.id;
+        is_behind |= peer->is_up && peer->is_behind;
+        if (!is_down && !is_other)
+            continue;
+        tr_note(out, is_down ? TR_NOTE_UNSETTLED_DOWN : TR_NOTE_UNSETTLED_VIEW, 0, i);
+        node->settling.is_asked = false;
+        return;
+    }
+    if (is_left || is_behind)
+        return;
+    tr_note(out, TR_NOTE_SETTLED, 0, node->stats.timers + node->stats.debts + node->stats.dead);
+    node->settling.is_asked = false;
+}
+
+static void end_walk(struct tr_node *node, struct tr_effects *out)
 {
     struct tr_settling *settling = &node->settling;
     settling->is_walking = false;
@@ -352,15 +375,18 @@ static void end_walk(struct tr_node *node)
     settling->walks++;
     if (views_agree(node))
         settling->view = node->view.id;
-    bool is_left = settling->is_found || settling->moves.count > 0;
-    settling->again_ms = is_left ? node->now_ms + AGAIN_MS : TR_NODE_NEVER;
+    bool is_left = settling->found > 0 || settling->moves.count > 0;
+    settling->unsettled = settling->found;
+    report(node, is_left, out);
+    bool is_again = is_left || settling->is_asked;
+    settling->again_ms = is_again ? node->now_ms + AGAIN_MS : TR_NODE_NEVER;
     if (tr_breaks(node, TWIN_PAGE_BY_DUE))
         settling->again_ms = TR_NODE_NEVER;
     set_unsettled(node, is_left);
 }
 
 /* The refs of a slice are gathered first: to look at one may change the book. */
-static void walk_slice(struct tr_node *node)
+static void walk_slice(struct tr_node *node, struct tr_effects *out)
 {
     struct tr_settling *settling = &node->settling;
     tr_ref refs[WALK_SLICE];
@@ -382,10 +408,10 @@ static void walk_slice(struct tr_node *node)
     settling->cursor = last;
     for (unsigned i = 0; i < count; i++) {
         if (tr_arena_holds(&node->arena, refs[i]))
-            settling->is_found |= look(node, refs[i], true);
+            settling->found += look(node, refs[i], true);
     }
     if (is_over)
-        end_walk(node);
+        end_walk(node, out);
 }
 
 static bool is_under_way(const struct tr_node *node, tr_ref ref)
@@ -413,13 +439,23 @@ static void run_moves(struct tr_node *node)
     for (uint32_t count = settling->moves.count; count > 0; count--) {
         struct tr_fifo_entry entry = tr_fifo_pop(&settling->moves, &node->arena);
         if (is_due && tr_arena_holds(&node->arena, entry.ref))
-            settling->is_found |= look(node, entry.ref, true);
+            settling->found += look(node, entry.ref, true);
         if (is_under_way(node, entry.ref) && settling->moves.count < MOVES_MAX)
             tr_fifo_push(&settling->moves, &node->arena, entry);
     }
 }
 
-void tr_settle_run(struct tr_node *node)
+void tr_settle_asked(struct tr_node *node)
+{
+    if (!tr_is_clustered(node))
+        return;
+    node->settling.is_asked = true;
+    for (uint32_t i = 1; i < node->member_count; i++)
+        node->peers[i].is_behind = true;
+    tr_settle_again(node);
+}
+
+void tr_settle_run(struct tr_node *node, struct tr_effects *out)
 {
     struct tr_settling *settling = &node->settling;
     if (!node->is_popping)
@@ -429,7 +465,7 @@ void tr_settle_run(struct tr_node *node)
     if (!settling->is_walking && node->now_ms >= settling->again_ms)
         tr_settle_again(node);
     if (settling->is_walking && settling->moves.count < MOVES_MAX)
-        walk_slice(node);
+        walk_slice(node, out);
 }
 
 tr_mono_ms tr_settle_wake_at(const struct tr_node *node)

@@ -13,6 +13,16 @@
 #define METRICS_MAX ((size_t)1 << 20)
 #define PAGE_MAX    ((size_t)1 << 20) /* bytes of a page; one timer may pass it */
 
+static void put_header(struct tr_writer *out, const char *name, const char *value)
+{
+    if (value == NULL)
+        return;
+    tr_put_text(out, name);
+    tr_put_text(out, ": ");
+    tr_put_text(out, value);
+    tr_put_text(out, "\r\n");
+}
+
 /* Grows a writer of ours so that `size` more bytes fit. */
 static void reserve(struct tr_writer *writer, size_t size)
 {
@@ -32,6 +42,7 @@ static void reset(struct tr_answer *answer, unsigned status, const char *content
     answer->status = status;
     answer->content_type = content_type;
     answer->allow = NULL;
+    answer->upgrade = NULL;
     answer->retry_after_s = 0;
     answer->has_location = false;
     answer->body.size = 0;
@@ -47,6 +58,15 @@ void tr_answer_problem(struct tr_answer *answer, const struct tr_problem *proble
     answer->allow = allow;
     answer->retry_after_s = problem->retry_after_s;
     tr_put_problem(&answer->body, problem);
+}
+
+void tr_answer_upgrade(struct tr_answer *answer)
+{
+    struct tr_problem problem;
+    tr_problem_set(&problem, 426, "here nodes of the cluster talk to each other, after an upgrade",
+                   NULL);
+    tr_answer_problem(answer, &problem, NULL);
+    answer->upgrade = "tryst-peer";
 }
 
 void tr_answer_text(struct tr_answer *answer, unsigned status, const char *text)
@@ -90,6 +110,20 @@ static const char *state_of(const struct tr_record *record)
     return record->attempt > 0 || record->part > 0 ? "retrying" : "pending";
 }
 
+/* Nodes by their addresses, in their order. */
+static void put_members(struct tr_writer *out, const struct tr_node *node, const uint16_t *members,
+                        unsigned count)
+{
+    tr_put_text(out, "[");
+    for (unsigned i = 0; i < count; i++) {
+        if (members[i] == TR_MEMBER_NONE)
+            continue; /* another node knows it; this one does not */
+        tr_put_text(out, out->bytes[out->size - 1] == '[' ? "" : ",");
+        tr_put_json_string(out, tr_node_member_address(node, members[i]));
+    }
+    tr_put_text(out, "]");
+}
+
 /* A record as GET shows it: what the client set, and where it stands. */
 static void put_timer(struct tr_writer *out, const struct tr_node *node, uint32_t ref)
 {
@@ -123,9 +157,14 @@ static void put_timer(struct tr_writer *out, const struct tr_node *node, uint32_
     tr_put_decimal(out, record.due_ms > now ? record.due_ms - now : 0);
     tr_put_text(out, ",\"version\":\"");
     tr_put_hex(out, record.version, 16);
-    tr_put_text(out, "\",\"replicas\":[");
-    tr_put_json_string(out, tr_node_address(node));
-    tr_put_text(out, "]}");
+    tr_put_text(out, "\",\"replicas\":");
+    put_members(out, node, record.list, record.list_count);
+    if (record.from_count > 0) {
+        bool is_moving = (record.flags & TR_RECORD_MOVING) != 0;
+        tr_put_text(out, is_moving ? ",\"moving-from\":" : ",\"to-be-told\":");
+        put_members(out, node, record.from, record.from_count);
+    }
+    tr_put_text(out, "}");
 }
 
 /* At most what put_timer writes: every byte of a text may become six. */
@@ -133,8 +172,9 @@ static size_t timer_bound(const struct tr_node *node, uint32_t ref)
 {
     struct tr_record record;
     tr_node_record(node, ref, &record);
-    return 2048 + 6 * (record.uri.size + record.opaque.size + record.content_type.size +
-                       (size_t)record.tag_count * (TR_TAG_SIZE + 16));
+    return 2048 + 6 * (size_t)TR_LOG_ADDRESS_MAX * (record.list_count + record.from_count + 1u) +
+           6 * (record.uri.size + record.opaque.size + record.content_type.size +
+                (size_t)record.tag_count * (TR_TAG_SIZE + 16));
 }
 
 static void put_page(struct tr_answer *answer, const struct tr_node *node,
@@ -197,7 +237,7 @@ void tr_answer_health(struct tr_answer *answer, const struct tr_node *node,
 {
     struct tr_node_stats stats;
     tr_node_stats(node, &stats);
-    bool is_ready = metrics == NULL || stats.is_ready;
+    bool is_ready = metrics == NULL || stats.is_serving;
     reset(answer, is_ready ? 200 : 503, "application/json");
     struct tr_writer *out = &answer->body;
     tr_put_text(out, is_ready ? "{\"status\":\"ok\"" : "{\"status\":\"unavailable\"");
@@ -250,16 +290,9 @@ struct tr_span tr_answer_render(struct tr_answer *answer)
         tr_put_timer_text(out, &answer->location);
         tr_put_text(out, "\r\n");
     }
-    if (answer->content_type != NULL) {
-        tr_put_text(out, "Content-Type: ");
-        tr_put_text(out, answer->content_type);
-        tr_put_text(out, "\r\n");
-    }
-    if (answer->allow != NULL) {
-        tr_put_text(out, "Allow: ");
-        tr_put_text(out, answer->allow);
-        tr_put_text(out, "\r\n");
-    }
+    put_header(out, "Content-Type", answer->content_type);
+    put_header(out, "Allow", answer->allow);
+    put_header(out, "Upgrade", answer->upgrade);
     if (answer->retry_after_s > 0) {
         tr_put_text(out, "Retry-After: ");
         tr_put_decimal(out, answer->retry_after_s);

@@ -10,6 +10,7 @@ struct tr_answer {
     unsigned status;
     const char *content_type; /* NULL: no body */
     const char *allow;
+    const char *upgrade;
     unsigned retry_after_s;
     bool has_location;
     bool is_head; /* the head of an answer alone */
@@ -25,6 +26,7 @@ void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
                            const struct tr_effect *effect);
 void tr_answer_problem(struct tr_answer *answer, const struct tr_problem *problem,
                        const char *allow);
+void tr_answer_upgrade(struct tr_answer *answer); /* what /peer says to clients */
 void tr_answer_text(struct tr_answer *answer, unsigned status, const char *text);
 
 /* Readiness, or, without `metrics`, that the process lives. */

@@ -362,8 +362,8 @@ static void connect_to(struct call *call, const struct sockaddr_storage *address
         abort();
     link->tls = call->is_tls ? tr_tls_new(caller->tls, call->host) : NULL;
     if ((call->is_tls && link->tls == NULL) ||
-        !tr_stream_connect(&link->stream, &caller->daemon->streams, (struct sockaddr *)&target,
-                           &stream_calls)) {
+        !tr_stream_connect(&link->stream, &caller->daemon->streams, NULL,
+                           (struct sockaddr *)&target, &stream_calls)) {
         on_gone(&link->stream);
         if (has_next_address(call))
             start(call);

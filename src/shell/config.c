@@ -27,6 +27,7 @@ enum type {
     TYPE_SYNC,
     TYPE_DENY,
     TYPE_FORMAT, /* text or json */
+    TYPE_YES,    /* yes or no */
     TYPE_UNUSED, /* the original's; accepted */
 };
 
@@ -54,10 +55,12 @@ static const struct row rows[] = {
     NUMBER("http", "bind-port", bind_port, 0, 65535),
     UNUSED("http", "threads"),
     UNUSED("http", "gr_threads"),
-    {"cluster", "localhost", TYPE_TEXT, AT(localhost), 1, 250},
-    {"cluster", "node", TYPE_NODE, 0, 1, 250},
-    {"cluster", "joining", TYPE_NODE, 0, 1, 250},
-    {"cluster", "leaving", TYPE_NODE, 0, 1, 250},
+    {"cluster", "localhost", TYPE_TEXT, AT(localhost), 1, 240},
+    {"cluster", "node", TYPE_NODE, TR_ROLE_STAYING, 1, 240},
+    {"cluster", "joining", TYPE_NODE, TR_ROLE_JOINING, 1, 240},
+    {"cluster", "leaving", TYPE_NODE, TR_ROLE_LEAVING, 1, 240},
+    {"cluster", "secret", TYPE_TEXT, AT(secret), 8, TR_CONFIG_TEXT - 1},
+    {"cluster", "secret-file", TYPE_TEXT, AT(secret_file), 1, TR_CONFIG_TEXT - 1},
     NUMBER("identity", "instance_id", instance_id, 0, 127),
     NUMBER("identity", "deployment_id", deployment_id, 0, 7),
     {"logging", "folder", TYPE_TEXT, AT(log_folder), 0, TR_CONFIG_TEXT - 1},
@@ -90,6 +93,7 @@ static const struct row rows[] = {
     NUMBER("callback", "in-flight", flights, 1, 30000),
     {"callback", "deny", TYPE_DENY, 0, 0, 0},
     {"callback", "ca-file", TYPE_TEXT, AT(ca_file), 0, TR_CONFIG_TEXT - 1},
+    {"callback", "to-nodes", TYPE_YES, AT(may_call_nodes), 0, 0},
     {"limits", "body", TYPE_SIZE, AT(body_max), 1024, (uint64_t)64 << 20},
     {"limits", "opaque", TYPE_SIZE, AT(opaque_max), 0, (uint64_t)2 << 20},
     NUMBER("limits", "connections", connections_max, 1, 1000000),
@@ -159,18 +163,22 @@ static void set_number(struct loader *loader, const struct row *row, const char 
         loader->config->has_identity = true;
 }
 
-static void add_node(struct loader *loader, const char *text)
+/* Without a port it is the one that this node serves on, which is known when all is read. */
+static void add_node(struct loader *loader, const struct row *row, const char *text)
 {
     struct tr_config *config = loader->config;
-    if (config->node_count == TR_CONFIG_NODES) {
-        fault(loader, "more than %d nodes", TR_CONFIG_NODES);
+    if (strlen(text) < row->least || strlen(text) > row->most) {
+        fault(loader, "%s must be an address of 1 to %llu bytes", row->key,
+              (unsigned long long)row->most);
         return;
     }
-    void *larger = realloc(config->nodes, (config->node_count + 1) * sizeof *config->nodes);
-    if (larger == NULL)
-        abort();
-    config->nodes = larger;
-    snprintf(config->nodes[config->node_count++], TR_CONFIG_ADDRESS, "%s", text);
+    if (config->node_count == TR_VIEW_NODES_MAX) {
+        fault(loader, "more than %d nodes", TR_VIEW_NODES_MAX);
+        return;
+    }
+    struct tr_config_node *node = &config->nodes[config->node_count++];
+    snprintf(node->address, sizeof node->address, "%s", text);
+    node->role = (enum tr_role)row->offset;
 }
 
 static bool parse_network(char *text, struct tr_network *network)
@@ -241,10 +249,7 @@ static void set_value(struct loader *loader, const struct row *row, const char *
         set_number(loader, row, text);
         return;
     case TYPE_NODE:
-        if (strlen(text) < row->least || strlen(text) > row->most)
-            fault(loader, "%s must be an address of 1 to 250 bytes", row->key);
-        else
-            add_node(loader, text);
+        add_node(loader, row, text);
         return;
     case TYPE_SYNC:
         set_sync(loader, text);
@@ -256,6 +261,11 @@ static void set_value(struct loader *loader, const struct row *row, const char *
         loader->config->log_json = strcmp(text, "json") == 0;
         if (!loader->config->log_json && strcmp(text, "text") != 0)
             fault(loader, "format must be text or json, not '%.64s'", text);
+        return;
+    case TYPE_YES:
+        *(bool *)((char *)loader->config + row->offset) = strcmp(text, "yes") == 0;
+        if (strcmp(text, "yes") != 0 && strcmp(text, "no") != 0)
+            fault(loader, "%s must be yes or no, not '%.64s'", row->key, text);
         return;
     case TYPE_UNUSED:
         if (!loader->is_set[row - rows])
@@ -454,19 +464,67 @@ static void set_listen(struct loader *loader, const char *text)
                  (int)(is_bracketed ? host - 2 : host), is_bracketed ? text + 1 : text);
 }
 
+/* `host` gets the port that this node serves on, and a bare IPv6 address its brackets. */
+static void complete_address(char address[TR_CONFIG_ADDRESS], unsigned port)
+{
+    const char *colon = strrchr(address, ':');
+    bool is_bare_ipv6 = address[0] != '[' && colon != NULL && strchr(address, ':') != colon;
+    bool has_port = colon != NULL && !is_bare_ipv6 && strchr(colon, ']') == NULL;
+    char host[TR_CONFIG_ADDRESS];
+    if (has_port)
+        return;
+    snprintf(host, sizeof host, "%s", address);
+    snprintf(address, TR_CONFIG_ADDRESS, is_bare_ipv6 ? "[%.240s]:%u" : "%.240s:%u", host, port);
+}
+
+static void complete_nodes(struct loader *loader)
+{
+    struct tr_config *config = loader->config;
+    unsigned port = (unsigned)config->bind_port;
+    if (config->localhost[0] == '\0') {
+        bool is_any = strcmp(config->bind_address, "0.0.0.0") == 0;
+        snprintf(config->localhost, sizeof config->localhost, "%s",
+                 is_any ? "127.0.0.1" : config->bind_address);
+    }
+    complete_address(config->localhost, port);
+    uint32_t leaving = 0;
+    for (uint32_t i = 0; i < config->node_count; i++) {
+        complete_address(config->nodes[i].address, port);
+        leaving += config->nodes[i].role == TR_ROLE_LEAVING;
+        for (uint32_t k = 0; k < i; k++) {
+            if (strcmp(config->nodes[i].address, config->nodes[k].address) == 0)
+                fault(loader, "[cluster] names %s twice", config->nodes[i].address);
+        }
+    }
+    if (config->node_count > 0 && leaving == config->node_count)
+        fault(loader, "[cluster] has nodes that leave and none that stays or joins");
+}
+
+static void read_secret(struct loader *loader)
+{
+    struct tr_config *config = loader->config;
+    size_t size = 0;
+    if (config->secret_file[0] == '\0')
+        return;
+    int file = open(config->secret_file, O_RDONLY | O_CLOEXEC);
+    char *text = file < 0 ? NULL : read_whole(file, &size);
+    while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r'))
+        size--;
+    if (text == NULL)
+        fault(loader, "[cluster] secret-file %s: %s", config->secret_file, strerror(errno));
+    else if (size < 8 || size >= TR_CONFIG_TEXT || memchr(text, '\0', size) != NULL)
+        fault(loader, "[cluster] secret-file %s must hold a text of 8 to %d bytes",
+              config->secret_file, TR_CONFIG_TEXT - 1);
+    else
+        snprintf(config->secret, sizeof config->secret, "%.*s", (int)size, text);
+    free(text);
+    if (file >= 0)
+        close(file);
+}
+
 static void complete(struct loader *loader)
 {
     struct tr_config *config = loader->config;
-    bool is_ipv6 = strchr(config->bind_address, ':') != NULL;
-    if (config->localhost[0] == '\0') {
-        bool is_any = strcmp(config->bind_address, "0.0.0.0") == 0;
-        snprintf(config->localhost, sizeof config->localhost, is_ipv6 ? "[%.200s]:%u" : "%.200s:%u",
-                 is_any ? "127.0.0.1" : config->bind_address, (unsigned)config->bind_port);
-    } else if (strchr(config->localhost, ':') == NULL) {
-        size_t size = strlen(config->localhost);
-        snprintf(config->localhost + size, sizeof config->localhost - size, ":%u",
-                 (unsigned)config->bind_port);
-    }
     config->has_disk = strcmp(config->data_dir, "none") != 0;
     loader->where = "configuration";
     uint8_t address[16];
@@ -481,14 +539,8 @@ static void complete(struct loader *loader)
         fault(loader, "[storage] segment-size must be at least 8 times [limits] opaque plus 64K");
     if (config->body_max < config->opaque_max)
         fault(loader, "[limits] body must not be less than [limits] opaque");
-    size_t others = 0;
-    for (size_t i = 0; i < config->node_count; i++)
-        others += strcmp(config->nodes[i], config->localhost) != 0;
-    if (others > 0)
-        tr_say(TR_WARNING,
-               "[cluster] names %zu other node%s, but this version runs alone: timers are kept on "
-               "this node only",
-               others, others == 1 ? "" : "s");
+    complete_nodes(loader);
+    read_secret(loader);
 }
 
 unsigned tr_config_load(struct tr_config *config, const struct tr_config_sources *sources)
@@ -511,9 +563,10 @@ unsigned tr_config_load(struct tr_config *config, const struct tr_config_sources
     return loader.faults;
 }
 
-void tr_config_free(struct tr_config *config)
+uint64_t tr_config_budget(const struct tr_config *config)
 {
-    free(config->nodes);
-    config->nodes = NULL;
-    config->node_count = 0;
+    uint64_t budget = config->memory_budget;
+    if (budget == 0)
+        budget = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE);
+    return budget < TR_NODE_MEMORY_LEAST ? TR_NODE_MEMORY_LEAST : budget;
 }

@@ -14,10 +14,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TR_CONFIG_TEXT    1024
-#define TR_CONFIG_NODES   1024
+#define TR_CONFIG_TEXT 1024
+
 #define TR_CONFIG_DENY    64
 #define TR_CONFIG_ADDRESS 256
+
+/* Another node, or this one, and what becomes of it. */
+struct tr_config_node {
+    char address[TR_CONFIG_ADDRESS];
+    enum tr_role role;
+};
 
 /* A network: an address and how many of its bits count. */
 struct tr_network {
@@ -33,8 +39,10 @@ struct tr_config {
 
     /* [cluster] */
     char localhost[TR_CONFIG_ADDRESS];
-    char (*nodes)[TR_CONFIG_ADDRESS]; /* staying, joining and leaving, one after another */
-    size_t node_count;
+    struct tr_config_node nodes[TR_VIEW_NODES_MAX];
+    uint32_t node_count;
+    char secret[TR_CONFIG_TEXT]; /* empty: there is none */
+    char secret_file[TR_CONFIG_TEXT];
 
     /* [identity] */
     uint64_t instance_id;
@@ -68,6 +76,7 @@ struct tr_config {
     struct tr_network deny[TR_CONFIG_DENY];
     size_t deny_count;
     char ca_file[TR_CONFIG_TEXT];
+    bool may_call_nodes; /* callbacks to nodes of the cluster */
 
     /* [limits] */
     uint64_t body_max;
@@ -92,6 +101,7 @@ struct tr_config_sources {
  * when there were none. */
 unsigned tr_config_load(struct tr_config *config, const struct tr_config_sources *sources);
 
-void tr_config_free(struct tr_config *config);
+/* Bytes of memory that the node may have. */
+uint64_t tr_config_budget(const struct tr_config *config);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "shell/caller.h"
+#include "shell/links.h"
 #include "shell/notify.h"
 #include "shell/server.h"
 
@@ -18,9 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GATHER_TURNS   2
-#define TABLES_SIZE    ((size_t)16 << 20)
-#define DRAIN_EXTRA_MS 3000 /* beyond the time limit of callbacks */
+#define GATHER_TURNS    2
+#define TABLES_SIZE     ((size_t)40 << 20)
+#define OPERATIONS_MOST 8192
+#define DRAIN_EXTRA_MS  3000 /* beyond the time limit of callbacks */
 
 static uint64_t clock_us(clockid_t clock)
 {
@@ -35,6 +37,38 @@ uint64_t tr_boot_us(void)
 }
 
 /* ---- effects ---- */
+
+static void say_cluster_note(const struct tr_daemon *daemon, const struct tr_effect *effect)
+{
+    unsigned long long number = effect->of.note.number;
+    struct tr_span peer = {"", 0};
+    if (effect->of.note.what != TR_NOTE_SETTLED)
+        peer = tr_node_member_address(daemon->node, (uint16_t)number);
+    int size = (int)peer.size;
+    switch ((unsigned)effect->of.note.what) {
+    case TR_NOTE_PEER_UP:
+        tr_say(TR_STATUS, "%.*s is up", size, peer.text);
+        return;
+    case TR_NOTE_PEER_DOWN:
+        tr_say(TR_WARNING, "%.*s is down: its timers are popped by others", size, peer.text);
+        return;
+    case TR_NOTE_SETTLED:
+        tr_say(TR_STATUS, "resync: complete; the %llu timers held here are where they belong",
+               number);
+        return;
+    case TR_NOTE_UNSETTLED_DOWN:
+        tr_say(TR_STATUS, "resync: incomplete, since %.*s is down; it goes on by itself", size,
+               peer.text);
+        return;
+    case TR_NOTE_UNSETTLED_VIEW:
+        tr_say(
+            TR_STATUS,
+            "resync: incomplete, since %.*s has another list of nodes; it goes on by itself when "
+            "they agree",
+            size, peer.text);
+        return;
+    }
+}
 
 static void say_note(const struct tr_daemon *daemon, const struct tr_effect *effect)
 {
@@ -79,7 +113,11 @@ static void say_note(const struct tr_daemon *daemon, const struct tr_effect *eff
         return;
     case TR_NOTE_PEER_UP:
     case TR_NOTE_PEER_DOWN:
-        return; /* there are no links to others yet */
+    case TR_NOTE_SETTLED:
+    case TR_NOTE_UNSETTLED_DOWN:
+    case TR_NOTE_UNSETTLED_VIEW:
+        say_cluster_note(daemon, effect);
+        return;
     case TR_NOTE_MEMORY_FULL:
         tr_say(TR_ERROR, "the memory budget is used up: new timers are refused; raise [storage] "
                          "memory-budget");
@@ -89,10 +127,19 @@ static void say_note(const struct tr_daemon *daemon, const struct tr_effect *eff
 
 static void finish_recovery(struct tr_daemon *daemon)
 {
-    struct tr_node_stats stats;
-    tr_node_stats(daemon->node, &stats);
     if (daemon->disk != NULL)
         tr_disk_unmap(daemon->disk);
+    daemon->is_recovered = true;
+}
+
+/* In a cluster it is ready when it has heard what it missed. */
+static void announce(struct tr_daemon *daemon)
+{
+    struct tr_node_stats stats;
+    tr_node_stats(daemon->node, &stats);
+    if (!stats.is_serving)
+        return;
+    daemon->is_announced = true;
     bool is_ipv6 = strchr(daemon->config.bind_address, ':') != NULL;
     tr_say(TR_STATUS,
            is_ipv6 ? "ready on [%s]:%u with %llu timers after %llu ms, data in %s"
@@ -173,8 +220,11 @@ static void carry_out(struct tr_daemon *daemon, const struct tr_effect *effect)
         daemon->is_drained = true;
         return;
     case TR_EFFECT_FRAME_SEND:
+        tr_links_send(daemon->links, effect);
+        return;
     case TR_EFFECT_LINK_RESET:
-        return; /* there are no links yet */
+        tr_links_reset(daemon->links, effect->of.frame.peer);
+        return;
     }
 }
 
@@ -238,6 +288,31 @@ static void on_again(uv_idle_t *idle)
     (void)idle; /* its being active is all that is wanted */
 }
 
+/* What the configuration says of the cluster; without a word on that, this node alone. */
+static void set_view(struct tr_daemon *daemon)
+{
+    const struct tr_config *config = &daemon->config;
+    struct tr_view_node nodes[TR_VIEW_NODES_MAX + 1];
+    struct tr_event event = {.kind = TR_EVENT_VIEW_CHANGED, .has_more = true};
+    bool is_named = config->node_count == 0;
+    daemon->has_view = true;
+    for (uint32_t i = 0; i < config->node_count; i++) {
+        const char *address = config->nodes[i].address;
+        nodes[i] = (struct tr_view_node){{address, strlen(address)}, config->nodes[i].role};
+        is_named |= strcmp(address, config->localhost) == 0;
+    }
+    nodes[config->node_count] =
+        (struct tr_view_node){{config->localhost, strlen(config->localhost)}, TR_ROLE_STAYING};
+    if (!is_named)
+        tr_say(TR_WARNING,
+               "[cluster] does not name this node, %s: it hands its timers over to the others",
+               config->localhost);
+    event.of.view.nodes = nodes;
+    event.of.view.count = config->node_count > 0 ? config->node_count : 1;
+    tr_daemon_step(daemon, &event);
+    tr_links_look(daemon->links);
+}
+
 /* Before the loop waits: what the turn has gathered goes out, to the peers and to the log. Right
  * after a commit the clients it answered are about to ask again, so the loop looks a few times more
  * before it hands over the next batch: larger batches cost less. */
@@ -246,6 +321,10 @@ static void on_turn(uv_prepare_t *prepare)
     struct tr_daemon *daemon = prepare->data;
     read_wall(daemon);
     tr_streams_flush(&daemon->streams);
+    if (daemon->is_recovered && !daemon->has_view)
+        set_view(daemon);
+    if (daemon->has_view && !daemon->is_announced)
+        announce(daemon);
     if (daemon->is_drained && tr_server_is_quiet(daemon->server))
         stop(daemon);
     if (daemon->gathering > 0 && daemon->is_busy) {
@@ -295,6 +374,10 @@ static void fill_node_config(const struct tr_config *config, struct tr_node_conf
         .latency_target_ms = config->target_latency_us / 1000,
         .tombstone_keep_ms = 86400000,
     };
+    uint64_t budget = tr_config_budget(config);
+    uint64_t operations = budget >> 14 < OPERATIONS_MOST ? budget >> 14 : OPERATIONS_MOST;
+    node->operations_max = (uint32_t)operations;
+    node->messages_max = (uint32_t)(8 * operations);
     uint64_t hash = tr_hash_xxh3(node->address.text, node->address.size);
     node->identity = config->has_identity
                          ? (uint16_t)(config->deployment_id << 7 | config->instance_id)
@@ -311,7 +394,6 @@ static void reload(struct tr_daemon *daemon)
     if (faults > 0) {
         tr_say(TR_ERROR, "the new configuration has %u fault%s; the one before stays in force",
                faults, faults == 1 ? "" : "s");
-        tr_config_free(&config);
         return;
     }
     struct tr_config *now = &daemon->config;
@@ -329,7 +411,13 @@ static void reload(struct tr_daemon *daemon)
     now->idle_timeout_s = config.idle_timeout_s;
     memcpy(now->deny, config.deny, sizeof now->deny);
     now->deny_count = config.deny_count;
-    tr_config_free(&config);
+    memcpy(now->secret, config.secret, sizeof now->secret);
+    now->may_call_nodes = config.may_call_nodes;
+    bool is_same_view =
+        now->node_count == config.node_count &&
+        memcmp(now->nodes, config.nodes, config.node_count * sizeof config.nodes[0]) == 0;
+    now->node_count = config.node_count;
+    memcpy(now->nodes, config.nodes, sizeof now->nodes);
     tr_say_setup((enum tr_level)now->log_level, now->log_json,
                  now->log_folder[0] != '\0' ? now->log_folder : NULL);
     struct tr_node_config node;
@@ -337,6 +425,8 @@ static void reload(struct tr_daemon *daemon)
     fill_node_config(now, &node);
     event.of.config = &node;
     tr_daemon_step(daemon, &event);
+    if (!is_same_view && daemon->has_view)
+        set_view(daemon);
     tr_say(TR_STATUS, "the new configuration is in force; addresses, storage, limits of "
                       "connections and of opaque data, ca-file wait for a restart");
 }
@@ -365,13 +455,24 @@ static void drain(struct tr_daemon *daemon)
                    daemon->config.callback_timeout_ms + DRAIN_EXTRA_MS, 0);
 }
 
+static void resync(struct tr_daemon *daemon)
+{
+    struct tr_event event = {.kind = TR_EVENT_SETTLE_ASKED};
+    if (tr_node_view(daemon->node) == 0) {
+        tr_say(TR_STATUS, "resync: this node has no peers, so there is nothing to do");
+        return;
+    }
+    tr_say(TR_STATUS, "resync: every timer is brought to the nodes where it belongs");
+    tr_daemon_step(daemon, &event);
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct tr_daemon *daemon = handle->data;
     if (number == SIGHUP)
         reload(daemon);
     else if (number == SIGUSR1)
-        tr_say(TR_STATUS, "resync: this node has no peers, so there is nothing to do");
+        resync(daemon);
     else
         drain(daemon);
 }
@@ -388,11 +489,7 @@ static bool open_node(struct tr_daemon *daemon)
         tr_say(TR_ERROR, "no random numbers: %s", strerror(errno));
         return false;
     }
-    uint64_t budget = from->memory_budget;
-    if (budget == 0)
-        budget = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE);
-    budget = budget < TR_NODE_MEMORY_LEAST ? TR_NODE_MEMORY_LEAST : budget;
-    daemon->region_size = (size_t)budget;
+    daemon->region_size = (size_t)tr_config_budget(from);
     daemon->region = mmap(NULL, daemon->region_size, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     daemon->effects = malloc(sizeof *daemon->effects);
@@ -479,7 +576,8 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
         return 1;
     daemon->server = tr_server_open(daemon);
     daemon->caller = daemon->server == NULL ? NULL : tr_caller_open(daemon);
-    if (daemon->caller == NULL)
+    daemon->links = daemon->caller == NULL ? NULL : tr_links_open(daemon);
+    if (daemon->links == NULL)
         return 1;
     if (!recover(daemon))
         return 1;
@@ -487,6 +585,7 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
         uv_run(&daemon->loop, UV_RUN_DEFAULT);
     if (daemon->is_stopped) {
         tr_server_close(daemon->server);
+        tr_links_close(daemon->links);
         tr_caller_close(daemon->caller);
         if (daemon->disk != NULL)
             tr_disk_close(daemon->disk);

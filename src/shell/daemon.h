@@ -12,6 +12,7 @@
 
 struct tr_server;
 struct tr_caller;
+struct tr_links;
 
 struct tr_daemon {
     uv_loop_t loop;
@@ -23,6 +24,7 @@ struct tr_daemon {
     struct tr_streams streams;
     struct tr_server *server;
     struct tr_caller *caller;
+    struct tr_links *links;
     struct tr_disk *disk; /* NULL: data-dir = none */
 
     int clock_file; /* a timerfd: wakes at the node's time, to the microsecond */
@@ -38,6 +40,10 @@ struct tr_daemon {
     uint64_t now_us;       /* boot clock, at the last step */
     uint64_t wall_base_us; /* wall less boot clock, at the last turn */
     bool is_stepping;
+    bool is_recovered;
+    bool has_view;
+    bool is_announced; /* that it is ready */
+
     bool is_draining;
     bool is_drained; /* it stops when the last answers are sent */
     bool is_stopped;

@@ -29,6 +29,13 @@ struct tr_metrics {
     uint64_t requests_bad;
     uint64_t connections;
     uint64_t connections_refused;
+    uint64_t links_made;
+    uint64_t links_refused; /* that others dialled */
+    uint64_t links_reset;   /* by what came on them */
+    uint64_t frames_sent;
+    uint64_t frames_received;
+    uint64_t frame_bytes_sent;
+    uint64_t frame_bytes_received;
     uint64_t config_faults; /* of the last reload; 0: it is in force */
     uint64_t started_s;     /* since 1970 */
 };

@@ -11,6 +11,7 @@
 #include "shell/server.h"
 
 #include "shell/answer.h"
+#include "shell/links.h"
 #include "wire/http.h"
 
 #include <errno.h>
@@ -325,7 +326,27 @@ static void ask_node(struct connection *connection, uint16_t number, const char 
     tr_daemon_step(server->daemon, &event);
 }
 
-static void handle(struct connection *connection, const char *bytes)
+/* Another node: the connection is a link from here on. */
+static void become_link(struct connection *connection)
+{
+    struct tr_server *server = connection->server;
+    unlink_connection(connection);
+    give_slot(server, connection->slot);
+    server->daemon->metrics.connections--;
+    tr_links_accept(server->daemon->links, tr_stream_detach(&connection->stream));
+}
+
+/* Nothing is under way on it, and nothing follows before it is answered. */
+static bool may_become_link(const struct connection *connection, const char *bytes, size_t size)
+{
+    struct tr_span upgrade = tr_http_header(&connection->http, bytes, TR_HTTP_UPGRADE);
+    return upgrade.text != NULL && tr_span_equals_nocase(upgrade, TR_SPAN("tryst-peer")) &&
+           tr_http_method(&connection->http) == TR_HTTP_GET && connection->http.used == size &&
+           connection->asked == connection->answered && connection->stream.out_size == 0 &&
+           !connection->server->is_draining;
+}
+
+static void handle(struct connection *connection, const char *bytes, size_t size)
 {
     struct tr_server *server = connection->server;
     struct tr_daemon *daemon = server->daemon;
@@ -333,6 +354,10 @@ static void handle(struct connection *connection, const char *bytes)
     tr_api_route(method, tr_http_span(bytes, connection->http.target), &server->route);
     uint8_t kind = TR_REQUEST_KINDS;
     enum tr_api_kind what = server->route.kind;
+    if (what == TR_API_PEER && may_become_link(connection, bytes, size)) {
+        become_link(connection);
+        return;
+    }
     if (what == TR_API_READ)
         kind = TR_REQUEST_READ;
     else if (what == TR_API_LIST)
@@ -365,6 +390,9 @@ static void handle(struct connection *connection, const char *bytes)
         break;
     case TR_API_METRICS:
         tr_answer_metrics(&server->answer, daemon->node, &daemon->metrics);
+        break;
+    case TR_API_PEER:
+        tr_answer_upgrade(&server->answer);
         break;
     case TR_API_REFUSED:
         tr_answer_problem(&server->answer, &server->route.problem, server->route.allow);
@@ -419,7 +447,7 @@ static size_t parse_bytes(struct connection *connection, char *bytes, size_t siz
         }
         size_t used = connection->http.used;
         connection->is_last = !connection->http.keeps_alive || connection->server->is_draining;
-        handle(connection, bytes + start);
+        handle(connection, bytes + start, size - start);
         if (connection->stream.is_closed)
             return size;
         tr_http_next(&connection->http);

@@ -229,15 +229,21 @@ bool tr_stream_open(struct tr_stream *stream, struct tr_streams *all, int file,
     return true;
 }
 
-bool tr_stream_connect(struct tr_stream *stream, struct tr_streams *all,
-                       const struct sockaddr *address, const struct tr_stream_calls *calls)
+static socklen_t size_of(const struct sockaddr *address)
 {
     bool is_ipv6 = address->sa_family == AF_INET6;
-    socklen_t size = is_ipv6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    int file = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return is_ipv6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+bool tr_stream_connect(struct tr_stream *stream, struct tr_streams *all,
+                       const struct sockaddr *from, const struct sockaddr *to,
+                       const struct tr_stream_calls *calls)
+{
+    int file = socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (file < 0)
         return false;
-    bool is_begun = connect(file, address, size) == 0 || errno == EINPROGRESS;
+    bool is_bound = from == NULL || bind(file, from, size_of(from)) == 0;
+    bool is_begun = is_bound && (connect(file, to, size_of(to)) == 0 || errno == EINPROGRESS);
     if (!is_begun || !begin(stream, all, file, calls)) {
         close(file);
         return false;
@@ -270,13 +276,20 @@ static void discard_unread(struct tr_stream *stream)
     }
 }
 
+int tr_stream_detach(struct tr_stream *stream)
+{
+    TR_ASSERT(!stream->is_closed);
+    stream->is_closed = true;
+    unmark_dirty(stream);
+    uv_close((uv_handle_t *)&stream->poll, on_closed);
+    return stream->file;
+}
+
 void tr_stream_close(struct tr_stream *stream)
 {
     if (stream->is_closed)
         return;
-    stream->is_closed = true;
-    unmark_dirty(stream);
-    uv_close((uv_handle_t *)&stream->poll, on_closed);
+    tr_stream_detach(stream);
     discard_unread(stream);
     close(stream->file);
 }

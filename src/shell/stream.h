@@ -69,9 +69,11 @@ void tr_streams_flush(struct tr_streams *streams);
 bool tr_stream_open(struct tr_stream *stream, struct tr_streams *all, int file,
                     const struct tr_stream_calls *calls);
 
-/* Connects. False as above; else on_open comes, later. */
+/* Connects, from an address of this machine's or, if that is NULL, any. False as above; else on_open
+ * comes, later. */
 bool tr_stream_connect(struct tr_stream *stream, struct tr_streams *all,
-                       const struct sockaddr *address, const struct tr_stream_calls *calls);
+                       const struct sockaddr *from, const struct sockaddr *to,
+                       const struct tr_stream_calls *calls);
 
 /* False: no memory for it. */
 bool tr_stream_put(struct tr_stream *stream, const char *bytes, size_t size);
@@ -87,5 +89,8 @@ void tr_stream_look(struct tr_stream *stream);
 /* Nothing more will be sent: the peer sees the end. */
 void tr_stream_shut(struct tr_stream *stream);
 void tr_stream_close(struct tr_stream *stream);
+
+/* Like closing it, but the socket, which is returned, stays open. */
+int tr_stream_detach(struct tr_stream *stream);
 
 #endif

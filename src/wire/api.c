@@ -171,7 +171,7 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
     } plain[] = {
         {{"/ping", 5}, TR_API_PING},       {{"/livez", 6}, TR_API_LIVE},
         {{"/readyz", 7}, TR_API_READY},    {{"/healthz", 8}, TR_API_READY},
-        {{"/metrics", 8}, TR_API_METRICS},
+        {{"/metrics", 8}, TR_API_METRICS}, {{"/peer", 5}, TR_API_PEER},
     };
     const char *mark = memchr(target.text, '?', target.size);
     struct tr_span path = {target.text, mark == NULL ? target.size : (size_t)(mark - target.text)};

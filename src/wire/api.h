@@ -23,6 +23,7 @@ enum tr_api_kind {
     TR_API_LIVE,
     TR_API_READY,
     TR_API_METRICS,
+    TR_API_PEER,    /* another node calls */
     TR_API_REFUSED, /* `problem` says why, `allow` what would do */
 };
 

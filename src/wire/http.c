@@ -6,6 +6,7 @@
 static const struct tr_span header_names[TR_HTTP_HEADERS] = {
     {"expect", 6},       {"idempotency-key", 15},   {"range", 5},
     {"retry-after", 11}, {"x-sequence-number", 17}, {"x-timer-id", 10},
+    {"upgrade", 7},
 };
 
 static struct tr_http *http_of(llhttp_t *parser)

@@ -43,6 +43,7 @@ enum tr_http_header {
     TR_HTTP_RETRY_AFTER,
     TR_HTTP_SEQUENCE,
     TR_HTTP_TIMER_ID,
+    TR_HTTP_UPGRADE,
     TR_HTTP_HEADERS,
 };
 

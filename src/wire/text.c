@@ -182,6 +182,7 @@ const char *tr_status_phrase(unsigned status)
         {413, "Content Too Large"},
         {414, "URI Too Long"},
         {417, "Expectation Failed"},
+        {426, "Upgrade Required"},
         {431, "Request Header Fields Too Large"},
         {500, "Internal Server Error"},
         {501, "Not Implemented"},

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Proofs that somebody knows the cluster's secret: HMAC-SHA-256, by OpenSSL. */
+#ifndef TR_SHELL_PROOF_H
+#define TR_SHELL_PROOF_H
+
+#include "wire/greeting.h"
+
+void tr_proof(struct tr_span secret, struct tr_span message, uint8_t proof[TR_PROOF_SIZE]);
+
+/* Takes the same time wherever they differ. */
+bool tr_proof_equals(const uint8_t a[TR_PROOF_SIZE], const uint8_t b[TR_PROOF_SIZE]);
+
+#endif
