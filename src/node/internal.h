@@ -245,7 +245,9 @@ struct tr_settling {
     bool is_walking;
     uint64_t view;         /* that tombstones were brought to */
     tr_mono_ms changed_ms; /* when the view did */
-    bool is_asked;         /* by the operator, who wants to hear how it went */
+    bool is_asked;         /* by the operator, who wants to hear how it went, */
+    tr_mono_ms asked_ms;   /* and when */
+    bool is_told;          /* what it waits for */
     uint64_t found;        /* records that are not where they belong, so far in this walk */
     uint64_t unsettled;    /* and in the one before */
     uint32_t offers;       /* so far in this walk */

@@ -26,14 +26,15 @@
  */
 #include "node/internal.h"
 
-#define WALK_SLICE 256
-#define MOVES_MAX  4096 /* under way at once */
-#define PRUNE_MS   10
-#define OFFERS_MAX 32
-#define JOIN_MS    10000
-#define AGAIN_MS   1000
-#define LOOK_MS    500
-#define NEAR_MS    1000 /* a timer that is due sooner pops first */
+#define WALK_SLICE  256
+#define MOVES_MAX   4096 /* under way at once */
+#define PRUNE_MS    10
+#define OFFERS_MAX  32
+#define JOIN_MS     10000
+#define AGAIN_MS    1000
+#define LOOK_MS     500
+#define PATIENCE_MS 3000 /* nodes hear of a new view one after the other */
+#define NEAR_MS     1000 /* a timer that is due sooner pops first */
 
 static bool views_agree(const struct tr_node *node)
 {
@@ -344,27 +345,25 @@ static bool next_record(const struct tr_node *node, struct tr_index_walk *walk, 
     return true;
 }
 
-/* Somebody asked for it, and hears how it went. What is missing comes by itself when it can. */
+/* Somebody asked for it, and hears how it went: that it is done, or, once, what it waits for. */
 static void report(struct tr_node *node, bool is_left, struct tr_effects *out)
 {
-    if (!node->settling.is_asked)
-        return;
-    bool is_behind = false;
-    for (uint32_t i = 1; i < node->member_count; i++) {
+    struct tr_settling *settling = &node->settling;
+    bool is_complete = !is_left;
+    for (uint32_t i = 1; settling->is_asked && i < node->member_count; i++) {
         const struct tr_peer *peer = &node->peers[i];
-        bool is_down = node->members[i].role != TR_ROLE_NONE && !peer->is_up;
-        bool is_other = node->members[i].role != TR_ROLE_NONE && peer->view != node->view.id;
-        is_behind |= peer->is_up && peer->is_behind;
-        if (!is_down && !is_other)
+        bool is_meant = node->members[i].role != TR_ROLE_NONE;
+        bool is_missing = is_meant && (!peer->is_up || peer->view != node->view.id);
+        is_complete &= !is_missing && !(peer->is_up && peer->is_behind);
+        if (!is_missing || settling->is_told || node->now_ms < settling->asked_ms + PATIENCE_MS)
             continue;
-        tr_note(out, is_down ? TR_NOTE_UNSETTLED_DOWN : TR_NOTE_UNSETTLED_VIEW, 0, i);
-        node->settling.is_asked = false;
-        return;
+        tr_note(out, peer->is_up ? TR_NOTE_UNSETTLED_VIEW : TR_NOTE_UNSETTLED_DOWN, 0, i);
+        settling->is_told = true;
     }
-    if (is_left || is_behind)
+    if (!settling->is_asked || !is_complete)
         return;
     tr_note(out, TR_NOTE_SETTLED, 0, node->stats.timers + node->stats.debts + node->stats.dead);
-    node->settling.is_asked = false;
+    settling->is_asked = false;
 }
 
 static void end_walk(struct tr_node *node, struct tr_effects *out)
@@ -450,6 +449,8 @@ void tr_settle_asked(struct tr_node *node)
     if (!tr_is_clustered(node))
         return;
     node->settling.is_asked = true;
+    node->settling.is_told = false;
+    node->settling.asked_ms = node->now_ms;
     for (uint32_t i = 1; i < node->member_count; i++)
         node->peers[i].is_behind = true;
     tr_settle_again(node);

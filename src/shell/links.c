@@ -187,7 +187,7 @@ static void say_failed(const struct peer_link *link, const char *reason)
     const struct peer *peer =
         link->member == TR_MEMBER_NONE ? NULL : &link->links->peers[link->member];
     const char *other = link->link.other[0] != '\0' ? link->link.other : "a stranger";
-    if (is_spare(link))
+    if (is_spare(link) || !link->links->daemon->has_view)
         return;
     if (link->link.stage == TR_LINK_PROVEN)
         tr_say(TR_STATUS, "the link to %s is gone: %s", other, reason);
@@ -204,7 +204,8 @@ static void on_failed(struct tr_link *base, const char *reason)
     struct tr_metrics *metrics = &links->daemon->metrics;
     uint16_t member = link->member;
     say_failed(link, reason);
-    if (base->stage != TR_LINK_PROVEN && !base->is_dialled && !is_spare(link))
+    if (base->stage != TR_LINK_PROVEN && !base->is_dialled && !is_spare(link) &&
+        links->daemon->has_view)
         metrics->links_refused++;
     bool was_proven = detach(link);
     if (base->is_dialled && base->stage != TR_LINK_PROVEN)
@@ -358,6 +359,10 @@ static void on_call(struct tr_link *base)
     struct tr_links *links = link->links;
     struct tr_span name = {base->other, strlen(base->other)};
     uint16_t member = tr_node_member(links->daemon->node, name);
+    if (!links->daemon->has_view) {
+        tr_link_refuse(base, "it is only starting");
+        return;
+    }
     if (member == TR_MEMBER_NONE || member == 0) {
         tr_link_refuse(base, "its address is of no view that this node has had");
         return;

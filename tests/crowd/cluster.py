@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes on loopback addresses of their own, with the original's three configuration files each, driven by signals alone."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TRYSTD = os.environ.get("TRYSTD", str(ROOT / "build" / "trystd"))
+TRYST = os.environ.get("TRYST", str(ROOT / "build" / "tryst"))
+SLOW = float(os.environ.get("TRYST_SLOW", "1"))  # sanitized builds get more patience
+
+
+def wait_for(condition: Callable[[], object], seconds: float, what: str):
+    end = time.monotonic() + seconds * SLOW
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"not within {seconds * SLOW} s: {what}")
+
+
+class Member:
+    """One node: its files, its process, and what it answers."""
+
+    def __init__(self, cluster: Cluster, index: int) -> None:
+        self.cluster = cluster
+        self.host = f"{cluster.network}.{index}"
+        self.address = f"{self.host}:{cluster.port}"
+        self.folder = cluster.folder / f"node{index}"
+        self.folder.mkdir(parents=True)
+        self.log_path = self.folder / "log.txt"
+        self.process: subprocess.Popen | None = None
+        self.trystd = TRYSTD
+        self.environment: dict[str, str] = {}
+        self.prefix: list[str] = []  # what runs it
+        local = f"[http]\nbind-address = {self.host}\nbind-port = {cluster.port}\n[logging]\nlevel = 3\n[storage]\ndata-dir = {self.folder}/data\n{cluster.storage}"
+        (self.folder / "chronos.conf").write_text(local)
+        (self.folder / "chronos_shared.conf").write_text(cluster.shared)
+        self.configure([self])
+
+    def configure(self, nodes: list[Member], joining: list[Member] = [], leaving: list[Member] = []) -> None:
+        lines = ["[cluster]", f"localhost = {self.address}"]
+        for key, members in (("node", nodes), ("joining", joining), ("leaving", leaving)):
+            lines += [f"{key} = {member.address}" for member in members]
+        (self.folder / "chronos_cluster.conf").write_text("\n".join(lines) + "\n")
+
+    def start(self, wait: bool = True) -> Member:
+        files = [f"--{kind}-config-file={self.folder}/chronos{name}.conf" for kind, name in (("local", ""), ("cluster", "_cluster"), ("shared", "_shared"))]
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen([*self.prefix, self.trystd, *files], stdout=log, stderr=log, env={**os.environ, **self.environment})
+        if wait:
+            wait_for(self.is_ready, 30, f"{self.address} is ready: {self.log()[-2000:]}")
+        return self
+
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        self.process.wait(30)
+
+    def stop(self) -> int:
+        self.signal(signal.SIGTERM)
+        return self.process.wait(30 * SLOW)
+
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def is_ready(self) -> bool:
+        assert self.is_running(), self.log()
+        try:
+            return self.request("GET", "/readyz")[0] == 200
+        except OSError:
+            return False
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def request(self, method: str, path: str, body: str | None = None, headers: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection(self.host, self.cluster.port, timeout=10 * SLOW)
+        try:
+            connection.request(method, path, body, headers or {})
+            response = connection.getresponse()
+            return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+        finally:
+            connection.close()
+
+    def json(self, path: str) -> dict:
+        status, _, body = self.request("GET", path)
+        assert status == 200, (status, body)
+        return json.loads(body)
+
+    def metrics(self) -> dict[str, float]:
+        text = self.request("GET", "/metrics")[2].decode()
+        return {name: float(value) for name, value in re.findall(r"^(\S+(?:\{[^}]*\})?) (\S+)$", text, re.M)}
+
+    def held(self) -> int:
+        """Copies of timers, of whatever place in their list."""
+        metrics = self.metrics()
+        return int(sum(metrics[f'tryst_timers{{state="{state}"}}'] for state in ("pending", "retrying", "dead")))
+
+
+class Cluster:
+    def __init__(self, folder: Path, storage: str = "memory-budget = 256M\n", shared: str = "") -> None:
+        self.folder, self.storage, self.shared = Path(folder), storage, shared
+        draw = random.Random(f"{os.getpid()} {time.monotonic()}")
+        self.network = f"127.{draw.randrange(1, 250)}.{draw.randrange(1, 250)}"
+        self.port = 7253
+        self.members: list[Member] = []
+        self.numbers = itertools.count(1)
+
+    def add(self, count: int) -> list[Member]:
+        made = [Member(self, next(self.numbers)) for _ in range(count)]
+        self.members += made
+        return made
+
+    def start(self, count: int) -> list[Member]:
+        """A new cluster of so many nodes."""
+        made = self.add(count)
+        for member in made:
+            member.configure(made)
+            member.start(wait=False)
+        for member in made:
+            wait_for(member.is_ready, 30, f"{member.address} is ready: {member.log()[-2000:]}")
+        return made
+
+    def running(self) -> list[Member]:
+        return [member for member in self.members if member.is_running()]
+
+    def tell(self, to: list[Member], nodes: list[Member], joining: list[Member] = [], leaving: list[Member] = []) -> None:
+        """The same files for all, and SIGHUP."""
+        for member in to:
+            member.configure(nodes, joining, leaving)
+        for member in to:
+            member.signal(signal.SIGHUP)
+
+    def resync(self, members: list[Member], seconds: float = 60) -> None:
+        """SIGUSR1, and waits for the word of each in its log."""
+        before = {member.address: member.log().count("resync: complete") for member in members}
+        for member in members:
+            member.signal(signal.SIGUSR1)
+        for member in members:
+            wait_for(lambda member=member: member.log().count("resync: complete") > before[member.address], seconds, f"{member.address} is settled: {member.log()[-1500:]}")
+
+    def scale(self, old: list[Member], new: list[Member], seconds: float = 60) -> None:
+        """The three steps of the original: from one list of nodes to another."""
+        staying = [member for member in old if member in new]
+        joining = [member for member in new if member not in old]
+        leaving = [member for member in old if member not in new]
+        for member in joining:
+            member.configure(staying, joining, leaving)
+            if not member.is_running():
+                member.start(wait=False)
+        self.tell(staying + leaving, staying, joining, leaving)
+        for member in joining:
+            wait_for(member.is_ready, 30, f"{member.address} is ready: {member.log()[-1500:]}")
+        self.resync(old + joining, seconds)
+        self.tell(new, new)
+        self.tell(leaving, new)
+
+    def close(self) -> None:
+        for member in self.running():
+            member.kill()
+        for member in self.members:
+            for line in member.log().splitlines():
+                assert "Sanitizer" not in line and "runtime error" not in line and "assertion" not in line.lower(), member.log()

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A crowd of clients that set timers on a cluster, the receiver of their pops, and the account of both: what was set, what popped
+once or more often, what was lost. It runs in a thread of its own, so that whoever has it may kill nodes meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+
+def boot() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Timer:
+    __slots__ = ("serial", "asked", "interval", "location", "state", "cancelled", "pops", "done")
+
+    def __init__(self, serial: int, interval: float) -> None:
+        self.serial, self.interval = serial, interval
+        self.asked = 0.0
+        self.location = ""
+        self.state = "asked"  # then acked, refused (it has not happened), or unknown
+        self.cancelled = 0.0  # when its DELETE was acknowledged
+        self.pops: list[tuple[float, str, str]] = []  # when, the sequence, the version
+        self.done: Callable[[Timer], None] | None = None
+
+    @property
+    def due(self) -> float:
+        return self.asked + self.interval
+
+
+class Pops(asyncio.Protocol):
+    """One connection of the receiver."""
+
+    def __init__(self, crowd: Crowd) -> None:
+        self.crowd, self.buffer = crowd, b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
+            head = {}
+            for line in self.buffer[:end].split(b"\r\n")[1:]:
+                name, _, value = line.partition(b":")
+                head[name.lower()] = value.strip()
+            size = int(head.get(b"content-length", b"0"))
+            if len(self.buffer) < end + 4 + size:
+                return
+            body = self.buffer[end + 4 : end + 4 + size]
+            self.buffer = self.buffer[end + 4 + size :]
+            status = self.crowd.popped(int(body), head[b"x-sequence-number"].decode(), head[b"x-timer-version"].decode())
+            self.transport.write(b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n" % status)
+
+
+class Client(asyncio.Protocol):
+    """One connection to a node: a request at a time."""
+
+    def __init__(self, crowd: Crowd, node: str) -> None:
+        self.crowd, self.node = crowd, node
+        self.buffer = b""
+        self.waits: Callable[[int, str], None] | None = None
+        self.is_open = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.is_open = True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_open = False
+        self.answer(0, "")
+        self.crowd.lost_client(self)
+
+    def answer(self, status: int, location: str) -> None:
+        waits, self.waits = self.waits, None
+        if waits is not None:
+            waits(status, location)
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        end = self.buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        head = self.buffer[:end].decode()
+        size = 0
+        location = ""
+        for line in head.split("\r\n")[1:]:
+            name, _, value = line.partition(":")
+            if name.lower() == "content-length":
+                size = int(value)
+            elif name.lower() == "location":
+                location = value.strip()
+        if len(self.buffer) < end + 4 + size:
+            return
+        self.buffer = b""
+        self.answer(int(head[9:12]), location)
+        if "connection: close" in head.lower():
+            self.transport.close()
+        elif self.is_open and self.waits is None:
+            self.crowd.is_free(self)
+
+    def ask(self, method: str, path: str, body: str, waits: Callable[[int, str], None]) -> None:
+        self.waits = waits
+        self.transport.write(f"{method} {path} HTTP/1.1\r\nHost: {self.node}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+
+
+class Crowd:
+    def __init__(self, nodes: list[str], connections: int = 8, factor: int = 2) -> None:
+        self.nodes, self.connections, self.factor = list(nodes), connections, factor
+        self.timers: dict[int, Timer] = {}
+        self.serial = 0
+        self.rate = 0.0
+        self.interval = (1.0, 3.0)
+        self.queue: deque[tuple[str, Timer]] = deque()
+        self.free: dict[str, list[Client]] = {}
+        self.clients: list[Client] = []
+        self.is_closed = False
+        self.strangers = 0
+        self.next_node = 0
+        self.on_pop: Callable[[Timer], None] | None = None
+        self.judge: Callable[[Timer], int] | None = None
+
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        started = threading.Event()
+        self.loop.call_soon(started.set)
+        self.thread.start()
+        started.wait(10)
+        self.server = self.do(self.listen())
+        self.port = self.server.sockets[0].getsockname()[1]
+        self.loop.call_soon_threadsafe(self.pace, boot(), 0.0)
+
+    # ---- from outside ----
+
+    def do(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(60)
+
+    def call(self, function, *arguments):
+        async def inside():
+            return function(*arguments)
+
+        return self.do(inside())
+
+    def load(self, rate: float, interval: tuple[float, float] = (1.0, 3.0)) -> None:
+        """Sets timers at this rate from now on; 0 stops."""
+        self.rate, self.interval = rate, interval
+
+    def set_many(self, count: int, interval: tuple[float, float], seconds: float = 120) -> list[Timer]:
+        made = self.call(lambda: [self.new_timer(interval, i / max(count, 1)) for i in range(count)])
+        self.wait(lambda: all(timer.state != "asked" for timer in made), seconds, f"{count} timers are set")
+        return made
+
+    def cancel(self, timers: list[Timer], seconds: float = 60) -> None:
+        self.call(lambda: (self.queue.extend(("DELETE", timer) for timer in timers), self.work()))
+        self.wait(lambda: all(timer.cancelled > 0 for timer in timers), seconds, "all are cancelled")
+
+    def use(self, nodes: list[str]) -> None:
+        """The nodes that clients go to from now on."""
+        self.nodes = list(nodes)
+
+    def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {seconds} s: {what}; {self.account()}")
+            time.sleep(0.02)
+
+    def overdue(self, grace: float = 0.0) -> list[Timer]:
+        """Acknowledged, not cancelled, and not popped."""
+        now = boot() - grace
+        return [timer for timer in list(self.timers.values()) if timer.state == "acked" and not timer.pops and timer.cancelled == 0 and timer.due < now]
+
+    def drain(self, seconds: float) -> None:
+        """Waits until all that is set has popped."""
+        self.rate = 0
+        self.wait(lambda: not self.queue and not any(timer.state == "asked" for timer in list(self.timers.values())), 30, "all requests are answered")
+        self.wait(lambda: not any(timer.state == "acked" and not timer.pops and timer.cancelled == 0 for timer in list(self.timers.values())), seconds, "all timers pop")
+
+    def account(self) -> dict[str, int]:
+        timers = list(self.timers.values())
+        popped = [timer for timer in timers if timer.pops]
+        return {
+            "set": sum(timer.state == "acked" for timer in timers),
+            "unknown": sum(timer.state == "unknown" for timer in timers),
+            "refused": sum(timer.state == "refused" for timer in timers),
+            "once": sum(len(timer.pops) == 1 for timer in popped),
+            "twice": sum(len(timer.pops) > 1 for timer in popped),
+            "lost": len(self.overdue(10.0)),
+            "early": sum(timer.pops[0][0] < timer.due for timer in popped),
+            "strange": sum(len({pop[1:] for pop in timer.pops}) > 1 for timer in popped) + self.strangers,
+            "after cancel": sum(timer.cancelled > 0 and timer.pops[-1][0] > timer.cancelled for timer in popped),
+        }
+
+    def lateness(self, since: float = 0.0, until: float = 1e18) -> list[float]:
+        """How late first pops were, in seconds, of timers due in a span of time; sorted."""
+        return sorted(timer.pops[0][0] - timer.due for timer in list(self.timers.values()) if timer.pops and since <= timer.due < until)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+        def end():
+            self.server.close()
+            for client in self.clients:
+                client.transport.close()
+            self.loop.call_later(0.05, self.loop.stop)
+
+        self.loop.call_soon_threadsafe(end)
+        self.thread.join(5)
+
+    # ---- inside ----
+
+    def run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    async def listen(self):
+        return await self.loop.create_server(lambda: Pops(self), "127.0.0.1", 0, backlog=1024)
+
+    def popped(self, serial: int, sequence: str, version: str) -> int:
+        """Returns the status to answer with; only what is answered with 200 counts as a pop."""
+        timer = self.timers.get(serial)
+        if timer is None:
+            self.strangers += 1
+            return 200
+        status = 200 if self.judge is None else self.judge(timer)
+        if status == 200:
+            timer.pops.append((boot(), sequence, version))
+            if self.on_pop is not None:
+                self.on_pop(timer)
+        return status
+
+    def new_timer(self, interval: tuple[float, float], where: float) -> Timer:
+        self.serial += 1
+        timer = Timer(self.serial, round(interval[0] + (interval[1] - interval[0]) * where, 3))
+        self.timers[timer.serial] = timer
+        self.queue.append(("POST", timer))
+        if len(self.queue) == 1:
+            self.work()
+        return timer
+
+    def pace(self, since: float, owed: float) -> None:
+        now = boot()
+        owed = owed + (now - since) * self.rate
+        while owed >= 1:
+            owed -= 1
+            self.new_timer(self.interval, (self.serial * 0.61803398875) % 1)
+        self.work()
+        if not self.is_closed:
+            self.loop.call_later(0.002, self.pace, now, owed)
+
+    def take_client(self) -> Client | None:
+        """A free connection, to each node in turn."""
+        for _ in range(len(self.nodes)):
+            self.next_node = (self.next_node + 1) % len(self.nodes)
+            node = self.nodes[self.next_node]
+            free = self.free.setdefault(node, [])
+            while free:
+                client = free.pop()
+                if client.is_open:
+                    return client
+            if sum(client.node == node for client in self.clients) < self.connections:
+                self.open_client(node)
+        return None
+
+    def open_client(self, node: str) -> None:
+        client = Client(self, node)
+        self.clients.append(client)
+
+        async def connect() -> None:
+            host, _, port = node.rpartition(":")
+            try:
+                await self.loop.create_connection(lambda: client, host, int(port))
+                self.is_free(client)
+            except OSError:
+                await asyncio.sleep(0.05)
+                self.lost_client(client)
+
+        self.loop.create_task(connect())
+
+    def lost_client(self, client: Client) -> None:
+        if client in self.clients:
+            self.clients.remove(client)
+
+    def is_free(self, client: Client) -> None:
+        self.free.setdefault(client.node, []).append(client)
+        self.work()
+
+    def work(self) -> None:
+        while self.queue:
+            client = self.take_client()
+            if client is None:
+                return
+            method, timer = self.queue.popleft()
+            if method == "POST":
+                self.post(client, timer)
+            else:
+                self.delete(client, timer)
+
+    def post(self, client: Client, timer: Timer) -> None:
+        def answered(status: int, location: str) -> None:
+            timer.location = location
+            if status == 200:
+                timer.state = "acked"
+            elif status == 0 or location:
+                timer.state = "unknown"
+            else:
+                timer.state = "refused"
+            if timer.done is not None:
+                timer.done(timer)
+
+        timer.asked = boot()
+        body = (
+            f'{{"timing":{{"interval":{timer.interval}}},"callback":{{"http":{{"uri":"http://127.0.0.1:{self.port}/","opaque":"{timer.serial}"}}}},'
+            f'"reliability":{{"replication-factor":{self.factor}}}}}'
+        )
+        client.ask("POST", "/timers", body, answered)
+
+    def delete(self, client: Client, timer: Timer) -> None:
+        def answered(status: int, location: str) -> None:
+            if status == 200:
+                timer.cancelled = boot()
+            else:
+                self.queue.append(("DELETE", timer))
+
+        client.ask("DELETE", timer.location, "", answered)
