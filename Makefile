@@ -6,7 +6,7 @@ DESTDIR ?=
 MESON   ?= meson
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps run test check bench fuzz soak install clean format
+.PHONY: all help deps run demo test check bench fuzz soak install clean format
 
 all: build/build.ninja  ## build build/trystd, build/tryst and the library
 	@ninja -C build --quiet
@@ -26,6 +26,11 @@ run:  ## install what is missing, build, and start a node on 127.0.0.1:7253
 	@$(MAKE) --no-print-directory all
 	@exec build/trystd
 
+demo:  ## three nodes and a crowd of clients: one is killed, a fourth joins, the first leaves, and nothing is lost
+	@scripts/deps demo
+	@$(MAKE) --no-print-directory all
+	@scripts/demo
+
 test:  ## install what is missing, build, and run every test and check
 	@scripts/deps test
 	@scripts/test all
@@ -42,7 +47,7 @@ fuzz:  ## ten minutes of fuzzing for each parser: SECONDS=60 for less
 	@scripts/deps fuzz
 	@scripts/fuzz $(or $(SECONDS),600)
 
-soak:  ## the long proofs: the simulator for an hour (20,000 clusters, broken rules, 50 nodes), kill -9 fifty times
+soak:  ## the long proofs: the simulator for an hour, clusters of daemons with 10,000 timers, an hour of chaos, kill -9 fifty times
 	@scripts/deps test
 	@scripts/test soak
 

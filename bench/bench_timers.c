@@ -2,7 +2,9 @@
 /*
  * The load for tryst and its rivals, and the receiver of its callbacks: one thread, epoll.
  *
- *   create  closed loop: C connections, one request under way on each; rate and latency
+  *   create  closed loop: C connections, one request under way on each; rate and latency
+ *   paced   open loop: timers at a steady rate; latency of setting them
+
  *   steady  open loop: timers at a steady rate, whatever the answers do; lateness of their pops
  *   burst   N timers due at one instant; how long until all are delivered and acknowledged
  *
@@ -325,15 +327,39 @@ static void print_lateness(const struct run *run, const char *name)
            run->lateness[count * 99 / 100], run->lateness[count - 1]);
 }
 
-static void run_create(struct run *run)
+static void print_create(struct run *run, double seconds)
 {
-    double seconds = create(run);
     qsort(run->latencies, run->answered, sizeof *run->latencies, by_number);
     printf("create\tcount\t%" PRIu64
            "\tseconds\t%.3f\trate\t%.0f\tp50_us\t%u\tp99_us\t%u\trefused\t%" PRIu64 "\n",
            run->answered, seconds, (double)run->answered / seconds,
            run->latencies[run->answered / 2], run->latencies[run->answered * 99 / 100],
            run->refused);
+}
+
+static void run_create(struct run *run)
+{
+    print_create(run, create(run));
+}
+
+/* At a rate, by the clock: what a client waits when nobody is in a hurry. */
+static void run_paced(struct run *run)
+{
+    uint64_t start = now_us();
+    unsigned next = 0;
+    while (run->answered < run->count) {
+        while (run->asked < run->count && now_us() >= start + run->asked * 1000000 / run->rate) {
+            for (unsigned i = 0; i < run->connections && run->clients[next]->is_busy; i++)
+                next = (next + 1) % run->connections;
+            if (run->clients[next]->is_busy)
+                break;
+            ask(run, run->clients[next], run->delay_ms);
+            next = (next + 1) % run->connections;
+        }
+        poll_once(run, 0);
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL); /* others need the core too */
+    }
+    print_create(run, (double)(now_us() - start) / 1e6);
 }
 
 /* Due times at a steady rate; each timer is set by the clock, not when an answer comes. */
@@ -372,7 +398,7 @@ int main(int argc, char **argv)
 {
     static struct run run = {.connections = 64, .count = 100000, .rate = 500, .delay_ms = 3600000};
     if (argc < 4) {
-        fputs("usage: bench-timers create|steady|burst tryst|beanstalkd|redis PORT "
+        fputs("usage: bench-timers create|paced|steady|burst tryst|beanstalkd|redis PORT "
               "[COUNT [CONNECTIONS [DELAY_MS [RATE [RECEIVER_PORT]]]]]\n",
               stderr);
         return 2;
@@ -396,6 +422,8 @@ int main(int argc, char **argv)
     open_clients(&run);
     if (strcmp(argv[1], "create") == 0)
         run_create(&run);
+    else if (strcmp(argv[1], "paced") == 0)
+        run_paced(&run);
     else if (strcmp(argv[1], "steady") == 0)
         run_steady(&run);
     else

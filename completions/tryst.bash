@@ -6,20 +6,27 @@ _tryst() {
     local shared="--strategy --replicas --levels --spread --partitions --node --json --help"
     local words=""
     if ((COMP_CWORD == 1)); then
-        words="timer status bench receive log place plan help --help --version"
+        words="timer status cluster bench receive log place plan help --help --version"
     elif [[ $command == help ]]; then
-        words="timer status bench receive log place plan"
+        words="timer status cluster bench receive log place plan"
     elif [[ $command == timer && $COMP_CWORD == 2 ]]; then
-        words="add get cancel redrive ls --help"
+        words="add get where cancel redrive ls --help"
+        elif [[ $command == cluster && $COMP_CWORD == 2 ]]; then
+        words="status apply resync --help"
     elif [[ $command == log && $COMP_CWORD == 2 ]]; then
         words="check dump repair --help"
     elif [[ $command == log ]]; then
         mapfile -t COMPREPLY < <(compgen -d -- "$word")
         return
     elif [[ $word == -* && $command == timer ]]; then
-        words="--in --to --repeat-for --tag --replicas --key --content-type --dead --node --json --help"
+        words="--in --to --repeat-for --tag --replicas --key --content-type --dead --cluster --node --json --help"
     elif [[ $word == -* && $command == status ]]; then
         words="--node --json --help"
+        elif [[ $word == -* && $command == cluster ]]; then
+        words="--node --secret-file --dry-run --yes --force --json --help"
+    elif [[ $command == cluster ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
     elif [[ $word == -* && $command == bench ]]; then
         words="--timers --connections --node --json --help"
     elif [[ $word == -* && $command == receive ]]; then

@@ -26,6 +26,7 @@ tr_command tr_command_place;
 tr_command tr_command_plan;
 tr_command tr_command_timer;
 tr_command tr_command_status;
+tr_command tr_command_cluster;
 tr_command tr_command_bench;
 tr_command tr_command_log;
 tr_command tr_command_receive;

@@ -10,6 +10,7 @@ static const char general[] =
     "\n"
     "  timer      set, show, cancel and list timers on a node\n"
     "  status     how a node is\n"
+    "  cluster    how a cluster is, and which nodes it has\n"
     "  bench      how fast a node takes timers\n"
     "  receive    print what pops, for trying things out\n"
     "  log        look at a stopped node's data, or repair it\n"
@@ -29,7 +30,8 @@ static const char timer[] =
     "       tryst timer get ID...\n"
     "       tryst timer cancel ID...\n"
     "       tryst timer redrive ID...\n"
-    "       tryst timer ls [--dead] [--tag TAG]\n"
+    "       tryst timer where ID...\n"
+    "       tryst timer ls [--dead] [--tag TAG] [--cluster]\n"
     "\n"
     "Sets, shows, cancels and lists timers. When a timer is due, its node POSTs TEXT to the URI.\n"
     "Durations are seconds, or end in ms, s, m, h or d: 30, 1.5s, 15m, 2h.\n"
@@ -42,6 +44,7 @@ static const char timer[] =
     "  --key KEY              an idempotency key: the same key makes the same timer, once\n"
     "  --content-type TYPE    of TEXT (text/plain; charset=utf-8)\n"
     "  --dead                 ls: pops whose attempts are spent; redrive tries them again\n"
+    "  --cluster              ls: on all nodes; each lists what it is the first to pop\n"
     "  --node HOST:PORT       the node (TRYST_NODE, or 127.0.0.1:7253)\n"
     "  --json                 JSON instead of text\n";
 
@@ -53,6 +56,30 @@ static const char status[] =
     "\n"
     "  --node HOST:PORT  the node (TRYST_NODE, or 127.0.0.1:7253)\n"
     "  --json            JSON instead of text\n";
+
+static const char cluster[] =
+    "usage: tryst cluster status [--node HOST:PORT] [--json]\n"
+    "       tryst cluster apply FILE [OPTION]...\n"
+    "       tryst cluster resync [--node HOST:PORT]\n"
+    "\n"
+    "status asks every node: its state, what it holds, how long ago the others heard it, how far\n"
+    "its clock is off, and what is owed to whom. Ends with 1 unless all are up and agree.\n"
+    "\n"
+    "apply makes the cluster what FILE says, a [cluster] section with 'node = HOST:PORT' lines:\n"
+    "shows what would move, tells the nodes who joins and who leaves, waits until every timer is\n"
+    "where it belongs, and tells them who is left. Interrupted, it is run again.\n"
+    "\n"
+    "resync has every node bring its timers to where they belong, which they do by themselves "
+    "when\n"
+    "something changes; the log of each tells how it went.\n"
+    "\n"
+    "  --node HOST:PORT    any node of the cluster (TRYST_NODE, or 127.0.0.1:7253; apply: or one\n"
+    "                      of the file's)\n"
+    "  --secret-file FILE  apply: the cluster's secret (TRYST_CLUSTER_SECRET)\n"
+    "  --dry-run           apply: show what would move, and stop\n"
+    "  --yes               apply: do not ask\n"
+    "  --force             apply: also while nodes are down\n"
+    "  --json              status: JSON instead of text\n";
 
 static const char bench[] =
     "usage: tryst bench [OPTION]...\n"
@@ -138,7 +165,7 @@ bool tr_help_print(FILE *out, const char *command)
         const char *text;
     } texts[] = {
         {"timer", timer},     {"status", status}, {"bench", bench}, {"log", log_help},
-        {"receive", receive}, {"place", place},   {"plan", plan},
+        {"receive", receive}, {"place", place},   {"plan", plan},   {"cluster", cluster},
     };
     if (command == NULL) {
         fputs(general, out);

@@ -18,9 +18,9 @@ static const struct {
     const char *name;
     tr_command *run;
 } commands[] = {
-    {"place", tr_command_place}, {"timer", tr_command_timer}, {"status", tr_command_status},
-    {"bench", tr_command_bench}, {"log", tr_command_log},     {"receive", tr_command_receive},
-    {"plan", tr_command_plan},
+    {"place", tr_command_place}, {"timer", tr_command_timer},     {"status", tr_command_status},
+    {"bench", tr_command_bench}, {"log", tr_command_log},         {"receive", tr_command_receive},
+    {"plan", tr_command_plan},   {"cluster", tr_command_cluster},
 };
 
 enum tr_exit tr_usage_error(const char *command, const char *format, ...)

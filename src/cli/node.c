@@ -20,6 +20,8 @@
 enum tr_exit tr_failure(const char *command, const char *format, ...)
 {
     va_list arguments;
+    if (command == NULL)
+        return TR_EXIT_FAILED;
     fprintf(stderr, "tryst %s: ", command);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tryst timer add|get|cancel|ls|redrive` and `tryst status`. */
-#include "cli/node.h"
+/* `tryst timer add|get|where|cancel|ls|redrive`. */
+#include "cli/members.h"
 #include "cli/options.h"
 #include "wire/json.h"
 #include "wire/timer_id.h"
@@ -19,6 +19,7 @@ enum option_id {
     OPTION_KEY,
     OPTION_TYPE,
     OPTION_DEAD,
+    OPTION_CLUSTER,
     OPTION_HELP,
 };
 
@@ -33,6 +34,7 @@ static const struct tr_option timer_options[] = {
     {"--key", true, OPTION_KEY},
     {"--content-type", true, OPTION_TYPE},
     {"--dead", false, OPTION_DEAD},
+    {"--cluster", false, OPTION_CLUSTER},
     {"--help", false, OPTION_HELP},
     {NULL, false, 0},
 };
@@ -51,6 +53,7 @@ struct asked {
     const char *key;
     const char *content_type;
     bool is_json;
+    bool is_cluster;
     bool is_dead;
     const char *operands[OPERANDS_MAX];
     unsigned operand_count;
@@ -89,6 +92,9 @@ static bool read_asked(struct tr_options *options, struct asked *asked, enum tr_
             break;
         case OPTION_JSON:
             asked->is_json = true;
+            break;
+        case OPTION_CLUSTER:
+            asked->is_cluster = true;
             break;
         case OPTION_IN:
             asked->in = value;
@@ -331,13 +337,12 @@ static bool print_page(const struct asked *asked, struct tr_reply *reply, char c
     return cursor[0] != '\0';
 }
 
-static enum tr_exit list(const struct asked *asked)
+/* The timers of which a node is the first. */
+static enum tr_exit list_node(const struct asked *asked, bool has_title)
 {
     char cursor[17] = "";
     bool has_more = true;
-    if (asked->operand_count > 0)
-        return tr_usage_error("timer", "ls takes no operand such as %s", asked->operands[0]);
-    for (bool is_first = true; has_more; is_first = false) {
+    for (bool is_first = has_title; has_more; is_first = false) {
         char target[1024];
         struct tr_reply reply;
         snprintf(target, sizeof target, "/timers?limit=1000%s%s%s%s%s",
@@ -358,8 +363,85 @@ static enum tr_exit list(const struct asked *asked)
     return TR_EXIT_OK;
 }
 
+/* Each timer is listed by the node that is first to pop it, so together they list each once. */
+static enum tr_exit list_cluster(struct asked *asked)
+{
+    struct tr_cluster_members members;
+    enum tr_exit status = TR_EXIT_OK;
+    if (!tr_members_ask("timer", tr_node_address_or_default(asked->node), &members))
+        return TR_EXIT_FAILED;
+    for (size_t i = 0; i < members.count; i++) {
+        asked->node = members.list[i].address;
+        if (members.list[i].told.is_reached)
+            status = list_node(asked, i == 0) == TR_EXIT_OK ? status : TR_EXIT_FAILED;
+        else
+            status = tr_failure("timer", "%s is down: what it is first to pop is not listed",
+                                asked->node);
+    }
+    tr_members_free(&members);
+    return status;
+}
+
+static enum tr_exit list(struct asked *asked)
+{
+    if (asked->operand_count > 0)
+        return tr_usage_error("timer", "ls takes no operand such as %s", asked->operands[0]);
+    return asked->is_cluster ? list_cluster(asked) : list_node(asked, true);
+}
+
+/* ---- where it is ---- */
+
+static const char *state_of(const struct tr_told *told, struct tr_span address)
+{
+    for (size_t i = 0; i < told->seen_count; i++) {
+        struct tr_span seen = {told->seen[i].address, strlen(told->seen[i].address)};
+        if (tr_span_equals(seen, address))
+            return told->seen[i].state;
+    }
+    struct tr_span own = {told->node, strlen(told->node)};
+    return tr_span_equals(own, address) ? told->state : "unknown";
+}
+
+/* The nodes of an array, in the order in which they would pop it. */
+static void print_places(struct tr_json *json, const struct tr_told *told, bool is_list)
+{
+    unsigned place = 0;
+    if (tr_json_next(json) != TR_JSON_ARRAY)
+        return;
+    while (tr_json_next(json) == TR_JSON_STRING) {
+        const char *state = state_of(told, json->text);
+        if (!is_list)
+            printf("   %-24.*s  %-8s  it comes from there, or is to be let go\n",
+                   (int)json->text.size, json->text.text, state);
+        else if (place == 0)
+            printf("1  %-24.*s  %-8s  pops it\n", (int)json->text.size, json->text.text, state);
+        else
+            printf("%u  %-24.*s  %-8s  if those before do not: at once when they are down, else "
+                   "after %u s\n",
+                   place + 1, (int)json->text.size, json->text.text, state, 2 * place);
+        place++;
+    }
+}
+
+static void print_where(const struct tr_reply *reply, const struct tr_told *told)
+{
+    struct tr_json json;
+    enum tr_json_token token = TR_JSON_OBJECT;
+    tr_json_init(&json, (char *)(uintptr_t)reply->body.text, reply->body.size);
+    while (token != TR_JSON_END && token != TR_JSON_BAD) {
+        token = tr_json_next(&json);
+        bool is_key = token == TR_JSON_KEY && json.depth == 1;
+        if (is_key && tr_span_equals(json.text, TR_SPAN("replicas")))
+            print_places(&json, told, true);
+        else if (is_key && (tr_span_equals(json.text, TR_SPAN("moving-from")) ||
+                            tr_span_equals(json.text, TR_SPAN("to-be-told"))))
+            print_places(&json, told, false);
+    }
+}
+
 /* One request for each id: GET shows what came, the others its Location. */
-static enum tr_exit each(const struct asked *asked, const char *method, const char *suffix)
+static enum tr_exit each(const struct asked *asked, const char *method, const char *suffix,
+                         const struct tr_told *told)
 {
     enum tr_exit status = TR_EXIT_OK;
     if (asked->operand_count == 0)
@@ -380,6 +462,8 @@ static enum tr_exit each(const struct asked *asked, const char *method, const ch
             return TR_EXIT_FAILED;
         if (reply.status != 200)
             status = tr_reply_refused("timer", &reply);
+        else if (told != NULL)
+            print_where(&reply, told);
         else if (strcmp(method, "GET") == 0)
             fwrite(reply.body.text, 1, reply.body.size, stdout);
         else
@@ -389,12 +473,23 @@ static enum tr_exit each(const struct asked *asked, const char *method, const ch
     return status;
 }
 
+static enum tr_exit where(const struct asked *asked)
+{
+    struct tr_told told;
+    if (!tr_told_ask("timer", tr_node_address_or_default(asked->node), false, &told))
+        return TR_EXIT_FAILED;
+    enum tr_exit status = each(asked, "GET", "", &told);
+    tr_told_free(&told);
+    return status;
+}
+
 enum tr_exit tr_command_timer(int argc, char **argv)
 {
     static struct asked asked;
     enum tr_exit status;
     if (argc < 2)
-        return tr_usage_error("timer", "add, get, cancel, ls or redrive? 'tryst help timer' tells");
+        return tr_usage_error("timer",
+                              "add, get, where, cancel, ls or redrive? 'tryst help timer' tells");
     const char *verb = argv[1];
     if (strcmp(verb, "--help") == 0) {
         tr_help_print(stdout, "timer");
@@ -406,11 +501,13 @@ enum tr_exit tr_command_timer(int argc, char **argv)
     if (strcmp(verb, "add") == 0)
         return add(&asked);
     if (strcmp(verb, "get") == 0)
-        return each(&asked, "GET", "");
+        return each(&asked, "GET", "", NULL);
     if (strcmp(verb, "cancel") == 0)
-        return each(&asked, "DELETE", "");
+        return each(&asked, "DELETE", "", NULL);
     if (strcmp(verb, "redrive") == 0)
-        return each(&asked, "POST", "/redrive");
+        return each(&asked, "POST", "/redrive", NULL);
+    if (strcmp(verb, "where") == 0)
+        return where(&asked);
     if (strcmp(verb, "ls") == 0)
         return list(&asked);
     return tr_usage_error("timer", "no verb %s; 'tryst help timer' lists them", verb);

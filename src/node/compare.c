@@ -221,6 +221,16 @@ static void run_walk(struct tr_node *node, uint16_t index)
     }
 }
 
+/* Who has not yet heard what it missed has nothing to say: it may be long over. */
+static bool may_walk(const struct tr_node *node, const struct tr_peer *peer)
+{
+    bool is_done =
+        peer->compare == COMPARE_NOT || (peer->compare == COMPARE_DONE && peer->has_sent_sums);
+    bool is_waiting = !is_done && node->now_ms < peer->compare_ms + PATIENCE_MS;
+    return peer->is_behind && peer->is_up && !is_waiting && node->is_popping &&
+           peer->count < WINDOW && peer->owed.count < OWED_MAX;
+}
+
 void tr_compare_run(struct tr_node *node, uint16_t index)
 {
     struct tr_peer *peer = &node->peers[index];
@@ -228,11 +238,12 @@ void tr_compare_run(struct tr_node *node, uint16_t index)
         run_sums(node, index);
     if (peer->compare == COMPARE_SUMMED && peer->their_sums != TR_ARENA_NONE)
         conclude(node, index);
-    bool is_done =
-        peer->compare == COMPARE_NOT || (peer->compare == COMPARE_DONE && peer->has_sent_sums);
-    bool is_waiting = !is_done && node->now_ms < peer->compare_ms + PATIENCE_MS;
-    /* Who has not yet heard what it missed has nothing to say: it may be long over. */
-    if (peer->is_behind && peer->is_up && !is_waiting && node->is_popping && peer->count < WINDOW &&
-        peer->owed.count < OWED_MAX)
+    if (may_walk(node, peer))
         run_walk(node, index);
+}
+
+bool tr_compare_wants_tick(const struct tr_node *node, uint16_t index)
+{
+    const struct tr_peer *peer = &node->peers[index];
+    return peer->is_greeted && (peer->compare == COMPARE_SUMMING || may_walk(node, peer));
 }

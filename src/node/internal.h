@@ -25,12 +25,12 @@
 #define CEILING_MS       1000 /* stamps are reserved this far ahead */
 #define TR_SKEW_MS       5000 /* another node's clock is followed this far, and no further */
 #define FRAMES_SIZE      ((size_t)4 << 20) /* of the frames of one step */
-#define POSITION_MS      2000  /* each place of a list pops this much later than the one before */
-#define SUSPECT_MS       400   /* a node that was silent for as long is down */
-#define TOMBSTONE_MS     15000 /* a tombstone is kept at least as long: three lives of a frame */
-#define FRAME_LIFE_MS    5000  /* a frame that took longer is not believed */
-#define OWED_MAX         65536 /* to one node; of more than that the book is walked for the rest */
-#define AGAIN_OWED_MS    1000  /* a node that was told has this long to say so */
+#define POSITION_MS      2000   /* each place of a list pops this much later than the one before */
+#define SUSPECT_MS       400    /* a node that was silent for as long is down */
+#define TOMBSTONE_MS     15000  /* a tombstone is kept at least as long: three lives of a frame */
+#define FRAME_LIFE_MS    5000   /* a frame that took longer is not believed */
+#define OWED_MAX         262144 /* to one node; of more than that the book is walked for the rest */
+#define AGAIN_OWED_MS    1000   /* a node that was told has this long to say so */
 
 /* One callback under way. */
 struct tr_flight {
@@ -110,17 +110,26 @@ struct tr_view {
     size_t workspace_size;
 };
 
+/* In the order in which they are sent: what somebody waits for first, records in bulk last. */
 enum tr_message_kind {
-    MESSAGE_WRITE,   /* the record of an operation */
-    MESSAGE_ANSWER,  /* to a WRITE or an ASK */
-    MESSAGE_COPY,    /* a record, as it is when it is sent */
-    MESSAGE_OUTCOME, /* its order and times alone, likewise */
-    MESSAGE_ACK,
-    MESSAGE_MARK,
-    MESSAGE_CLAIM,
-    MESSAGE_DROP,
-    MESSAGE_DROPPED,
+    MESSAGE_ANSWER, /* to a WRITE or an ASK */
+    MESSAGE_WRITE,  /* the record of an operation */
     MESSAGE_ASK,
+    MESSAGE_CLAIM,
+    MESSAGE_OUTCOME, /* a record's order and times, as they are when it is sent */
+    MESSAGE_ACK,
+    MESSAGE_DROPPED,
+    MESSAGE_DROP,
+    MESSAGE_MARK,
+    MESSAGE_COPY, /* all of a record, likewise */
+    MESSAGE_KINDS,
+};
+
+/* Messages of one kind for one node. */
+struct tr_queue {
+    uint32_t first;
+    uint32_t last;
+    uint32_t count;
 };
 
 /* A pop that another node is making. */
@@ -181,10 +190,9 @@ struct tr_peer {
     uint64_t view;
     uint64_t incarnation;
     uint64_t popping_from_ms;
-    uint8_t flags;  /* of enum tr_beat_flag */
-    uint32_t first; /* message */
-    uint32_t last;
-    uint32_t count;
+    uint8_t flags; /* of enum tr_beat_flag */
+    struct tr_queue queues[MESSAGE_KINDS];
+    uint32_t count;      /* messages in all of them */
     struct tr_fifo owed; /* records that it must have acknowledged by a time */
     tr_mono_ms owed_ms;  /* when these are looked at next */
 
@@ -371,6 +379,7 @@ struct tr_node {
     uint32_t operation_count;
     uint64_t operation_number;
     tr_mono_ms operations_ms; /* when they are looked at */
+    tr_mono_ms busy_ms;       /* of the last request, or pop */
     struct tr_claim *claims;  /* of others */
     struct tr_dropped *dropped;
     struct tr_fifo claiming; /* pops under way here, and when each is claimed next */
@@ -471,6 +480,8 @@ void tr_correct_clock(struct tr_node *node, int64_t age_ms); /* by what others s
 
 /* request.c */
 void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
+/* Its stamps would beat later writes on all other nodes. */
+bool tr_is_ahead(const struct tr_node *node);
 
 /* pop.c */
 /* Lets the oldest failed pop of a timer go if it has too many. */
@@ -612,6 +623,7 @@ void tr_compare_begin(struct tr_node *node, uint16_t peer);
 void tr_compare_end(struct tr_node *node, uint16_t peer);
 void tr_compare_heard(struct tr_node *node, uint16_t peer, const uint8_t *sums);
 void tr_compare_run(struct tr_node *node, uint16_t peer);
+bool tr_compare_wants_tick(const struct tr_node *node, uint16_t peer);
 void tr_compare_touched(struct tr_node *node, tr_timer_id id); /* a record of it has changed */
 void tr_forget_acks(struct tr_node *node, uint16_t peer);      /* it may have lost them all */
 

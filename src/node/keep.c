@@ -32,6 +32,9 @@ void tr_count(struct tr_node *node, const struct tr_record *record, int by)
                       : record->part > 0 || record->attempt > 0  ? &node->stats.debts
                                                                  : &node->stats.timers;
     *count += (uint64_t)(int64_t)by;
+    bool is_copy = record->list_count > 0 && record->list[0] != 0;
+    if (is_copy && (record->flags & TR_RECORD_TOMBSTONE) == 0)
+        node->stats.copies += (uint64_t)(int64_t)by;
 }
 
 /* Who held it on its way, and is not of the list, is to be told that it is over. */
@@ -158,6 +161,7 @@ void tr_drop(struct tr_node *node, tr_ref ref)
     tr_forget_entry(node, ref);
     tr_book_unpack(&node->book, ref, &record);
     tr_note_dropped(node, &record);
+    node->stats.drops++;
     tr_log_end(node, TR_LOG_DROP, &record);
     tr_log_dropped(node, &record);
     tr_count(node, &record, -1);

@@ -259,8 +259,11 @@ static void change_view(struct tr_node *node, const struct tr_event *event)
     }
     if (!tr_view_set(node, event->of.view.nodes, event->of.view.count))
         return;
-    if (is_first && !node->is_serving) /* one that was alone has missed nothing */
+    /* One that was alone and to which others come has missed nothing. One that joins them has. */
+    if (is_first && (!node->is_serving || node->members[0].role == TR_ROLE_JOINING)) {
+        node->is_serving = false;
         tr_barrier_begin(node);
+    }
     node->settling.is_unsettled = true;
     node->settling.changed_ms = node->now_ms;
     tr_settle_again(node);
@@ -481,6 +484,8 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->is_ready = node->phase == PHASE_READY;
     stats->is_disk_full = node->log.is_refused;
     stats->is_serving = node->phase == PHASE_READY && node->is_serving;
+    stats->operations = node->operation_count;
+    stats->is_ahead = tr_is_ahead(node);
     stats->unsettled = node->settling.unsettled;
     stats->moving = node->settling.moves.count;
     stats->settle_walk = node->settling.is_walking ? node->settling.cursor >> 48 : UINT16_MAX;

@@ -82,7 +82,7 @@ enum tr_event_kind {
     TR_EVENT_LINK_UP, /* a connection to another node is there, and proven */
     TR_EVENT_LINK_DOWN,
     TR_EVENT_FRAME_RECEIVED,
-    TR_EVENT_FRAME_SENT, /* the last one that was to be sent on that link is on its way */
+    TR_EVENT_FRAME_SENT, /* all that were to be sent on that link are on their way */
 };
 
 enum tr_callback_result {
@@ -189,6 +189,7 @@ struct tr_effect {
             const uint32_t *refs;
             uint32_t count;
             bool has_more;
+            bool is_resync; /* as nodes of the original want it */
             uint64_t cursor;
         } page;
         struct {
@@ -262,10 +263,22 @@ struct tr_node_stats {
     uint64_t unsettled;   /* records that the last walk found where they do not belong */
     uint64_t moving;      /* records that this node is moving */
     uint64_t settle_walk; /* how far the walk is, of 65,535 */
+    uint64_t copies;      /* of timers, debts and dead: those of which another node is the first */
+    uint64_t moved;       /* records that this node has brought to where they belong */
+    uint64_t stand_ins;   /* writes for which another node stood in */
+    uint64_t takeovers;   /* pops made for a node that is down */
+    uint64_t late_turns;  /* pops made for one that is up and did not make them in time */
+    uint64_t claims;      /* of pops under way here that others were told of */
+    uint64_t held_back;   /* looks at a due pop that another node has claimed */
+    uint64_t records_in;  /* that other nodes sent */
+    uint64_t drops;       /* records let go because they belong elsewhere */
+    uint64_t barriers;    /* times that it waited to hear what it missed */
+    uint64_t operations;  /* clients' requests under way in the cluster */
     bool is_ready;
     bool is_disk_full;
     bool is_serving;   /* it takes requests */
     bool is_unsettled; /* it may hold records that belong elsewhere */
+    bool is_ahead;     /* its clock is, of most others': it takes no writes */
 };
 
 /* NULL when the memory is too small. The node is not ready before a recovery, of no segments if the

@@ -452,6 +452,8 @@ static void stand_in(struct tr_node *node, struct tr_operation *operation, struc
         return;
     }
     tr_cover(node, RULE_STAND_IN);
+    node->stats.stand_ins++;
+
     struct tr_record record = unpack(node, operation);
     record.moves = tr_next_move(record.moves, node->stamp_node);
     send_again(node, operation, &record, out);
@@ -651,7 +653,10 @@ void tr_operation_answered(struct tr_node *node, uint64_t number, uint16_t membe
         return;
     }
     if (operation->stage == STAGE_TELLING) {
-        if (result == TR_RESULT_STALE && is_open(operation, member))
+        bool is_other = operation->kind == TR_API_CREATE && !operation->is_drawn;
+        if (result == TR_RESULT_STALE && is_open(operation, member) && is_other)
+            tr_operation_dropped(node, number, member, out); /* another with the same key */
+        else if (result == TR_RESULT_STALE && is_open(operation, member))
             begin_again(node, operation, result, held, out);
         return;
     }

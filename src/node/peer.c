@@ -19,6 +19,7 @@
 #define SAMPLE_MS   500    /* what took longer does not tell the time */
 #define BATCH_SIZE  32768  /* bytes after which a frame takes no more entries, */
 #define BATCH_COUNT 1024   /* and entries */
+#define BULK_SIZE   16384  /* bytes of records in bulk: what they take to store delays others */
 #define FRAME_ROOM  131072 /* more than a frame takes, the last entry's opaque data aside */
 
 bool tr_node_is_up(const struct tr_node *node, uint16_t member)
@@ -64,18 +65,21 @@ void tr_send(struct tr_node *node, uint16_t index, struct tr_message message)
         slot = node->message_fresh++;
     node->messages[slot] = message;
     node->messages[slot].next = NONE;
-    if (peer->count == 0)
-        peer->first = slot;
+    struct tr_queue *queue = &peer->queues[message.kind];
+    if (queue->count == 0)
+        queue->first = slot;
     else
-        node->messages[peer->last].next = slot;
-    peer->last = slot;
+        node->messages[queue->last].next = slot;
+    queue->last = slot;
+    queue->count++;
     peer->count++;
 }
 
-static void drop_first(struct tr_node *node, struct tr_peer *peer)
+static void drop_first(struct tr_node *node, struct tr_peer *peer, struct tr_queue *queue)
 {
-    uint32_t slot = peer->first;
-    peer->first = node->messages[slot].next;
+    uint32_t slot = queue->first;
+    queue->first = node->messages[slot].next;
+    queue->count--;
     peer->count--;
     node->messages[slot].next = node->message_free;
     node->message_free = slot;
@@ -96,8 +100,10 @@ void tr_link_up(struct tr_node *node, uint16_t index)
 void tr_link_down(struct tr_node *node, uint16_t index)
 {
     struct tr_peer *peer = &node->peers[index];
-    while (peer->count > 0)
-        drop_first(node, peer);
+    for (unsigned kind = 0; kind < MESSAGE_KINDS; kind++) {
+        while (peer->queues[kind].count > 0)
+            drop_first(node, peer, &peer->queues[kind]);
+    }
     while (peer->owed.count > 0)
         tr_fifo_pop(&peer->owed, &node->arena);
     peer->is_linked = false;
@@ -290,6 +296,8 @@ static void put_entry(struct tr_node *node, const struct tr_message *message,
     case MESSAGE_ASK:
         put_ask(message, writer);
         return;
+    case MESSAGE_KINDS:
+        TR_UNREACHABLE("no such message");
     }
 }
 
@@ -316,29 +324,44 @@ static enum tr_frame_kind frame_of(enum tr_message_kind kind)
         return TR_FRAME_ANSWERS;
     case MESSAGE_ASK:
         return TR_FRAME_ASKS;
+    case MESSAGE_KINDS:
+        break;
     }
     TR_UNREACHABLE("no such message");
 }
 
-/* As many messages of one kind as there are, in one frame. */
-static void send_messages(struct tr_node *node, uint16_t index, struct tr_effects *out)
+static bool has_frame_room(const struct tr_node *node, const struct tr_effects *out)
+{
+    size_t most = FRAME_ROOM + node->config.opaque_max;
+    return tr_effects_has_room(out, 8) && FRAMES_SIZE - node->frames_size >= most;
+}
+
+/* As many messages of a kind as there are, in one frame. */
+static void send_queue(struct tr_node *node, uint16_t index, enum tr_message_kind kind,
+                       struct tr_effects *out)
 {
     struct tr_peer *peer = &node->peers[index];
-    if (peer->count == 0)
-        return;
-    enum tr_message_kind kind = node->messages[peer->first].kind;
+    struct tr_queue *queue = &peer->queues[kind];
     struct tr_frame frame = {.kind = frame_of(kind), .heard_ms = peer->tick_ms};
     struct tr_writer writer = begin_frame(node);
     tr_frame_put(&writer, &frame);
-    for (unsigned i = 0; i < BATCH_COUNT && peer->count > 0 && writer.size < BATCH_SIZE; i++) {
-        const struct tr_message *first = &node->messages[peer->first];
-        if (first->kind != kind)
-            break;
-        put_entry(node, first, &writer);
-        drop_first(node, peer);
+    size_t most = kind == MESSAGE_COPY ? BULK_SIZE : BATCH_SIZE;
+    for (unsigned i = 0; i < BATCH_COUNT && queue->count > 0 && writer.size < most; i++) {
+        put_entry(node, &node->messages[queue->first], &writer);
+        drop_first(node, peer, queue);
     }
     end_frame(node, index, &writer, out);
     peer->sent_ms = node->now_ms;
+}
+
+/* A frame of each kind, one after the other: they go out together. */
+static void send_messages(struct tr_node *node, uint16_t index, struct tr_effects *out)
+{
+    struct tr_peer *peer = &node->peers[index];
+    for (unsigned kind = 0; kind < MESSAGE_KINDS && peer->count > 0; kind++) {
+        if (peer->queues[kind].count > 0 && has_frame_room(node, out))
+            send_queue(node, index, (enum tr_message_kind)kind, out);
+    }
 }
 
 static void send_sums(struct tr_node *node, uint16_t index, struct tr_effects *out)
@@ -367,12 +390,6 @@ bool tr_all_are_told(struct tr_node *node)
             return false;
     }
     return true;
-}
-
-static bool has_frame_room(const struct tr_node *node, const struct tr_effects *out)
-{
-    size_t most = FRAME_ROOM + node->config.opaque_max;
-    return tr_effects_has_room(out, 8) && FRAMES_SIZE - node->frames_size >= most;
 }
 
 /* ---- frames in ---- */
@@ -619,14 +636,15 @@ void tr_peers_run(struct tr_node *node, struct tr_effects *out)
             tr_owed_run(node, index);
         if (!peer->is_linked || peer->is_sending || !has_frame_room(node, out))
             continue;
-        if (!peer->has_greeted)
+        if (!peer->has_greeted) {
             send_hello(node, index, out);
-        else if (node->now_ms >= peer->beat_ms && !(is_stopping && peer->count > 0))
+            continue;
+        }
+        if (node->now_ms >= peer->beat_ms && !(is_stopping && peer->count > 0))
             send_beat(node, index, out);
-        else if (peer->compare >= COMPARE_SUMMED && !peer->has_sent_sums)
+        if (peer->compare >= COMPARE_SUMMED && !peer->has_sent_sums && has_frame_room(node, out))
             send_sums(node, index, out);
-        else
-            send_messages(node, index, out);
+        send_messages(node, index, out);
     }
 }
 
@@ -638,6 +656,8 @@ tr_mono_ms tr_peers_wake_at(const struct tr_node *node)
         if (!peer->is_linked)
             continue;
         tr_mono_ms at = peer->heard_ms + (peer->is_up ? SUSPECT_MS : SILENT_MS);
+        if (tr_compare_wants_tick(node, (uint16_t)i))
+            at = node->now_ms;
         if (!peer->is_sending) {
             bool has_sums = peer->compare >= COMPARE_SUMMED && !peer->has_sent_sums;
             tr_mono_ms next =

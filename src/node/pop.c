@@ -110,6 +110,7 @@ static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct 
     tr_book_set_state(&node->book, ref, TR_STATE_FLYING);
     tr_claim_later(node, ref);
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_FIRE);
+    node->busy_ms = node->now_ms;
     effect->of.fire.flight = index;
     effect->of.fire.ref = ref;
     effect->of.fire.due_ms = record.due_ms;
@@ -203,7 +204,7 @@ static unsigned rank_of(const struct tr_node *node, const struct tr_record *reco
 }
 
 /* When this node is to make the pop that `record` stands for: now, or when to look again. */
-static tr_steady_ms turn_at(const struct tr_node *node, const struct tr_record *record)
+static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record)
 {
     bool is_first = false;
     unsigned rank = rank_of(node, record, &is_first);
@@ -211,8 +212,12 @@ static tr_steady_ms turn_at(const struct tr_node *node, const struct tr_record *
     if (is_first || latest <= node->steady_ms) {
         if (rank > 0)
             tr_cover(node, is_first ? RULE_TAKEOVER : RULE_LATE_TURN);
-        if (!tr_is_claimed(node, record))
+        if (!tr_is_claimed(node, record)) {
+            node->stats.takeovers += rank > 0 && is_first;
+            node->stats.late_turns += rank > 0 && !is_first;
             return node->steady_ms;
+        }
+        node->stats.held_back++;
         tr_cover(node, RULE_CLAIM_HELD);
         return node->steady_ms + LOOK_MS;
     }

@@ -11,6 +11,7 @@
 #include "node/internal.h"
 
 #define OWED_WALK_MS  500
+#define OWED_LONG     8192
 #define HEARSAY_MAX   (TR_LOG_NODES_MAX - TR_VIEW_NODES_MAX) /* names; the rest is for views */
 #define CLAIMED_BY_MS 1500 /* a pop under way is claimed after a second */
 
@@ -316,7 +317,8 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
     struct tr_peer *peer = &node->peers[index];
     if (peer->owed.count == 0 || node->now_ms < peer->owed_ms)
         return;
-    peer->owed_ms = node->now_ms + OWED_WALK_MS;
+    bool is_long = peer->owed.count > OWED_LONG; /* most of it is acknowledged by now */
+    peer->owed_ms = node->now_ms + (is_long ? OWED_WALK_MS / 8 : OWED_WALK_MS);
     for (uint32_t count = peer->owed.count; count > 0; count--) {
         struct tr_record record;
         struct tr_fifo_entry entry = tr_fifo_pop(&peer->owed, &node->arena);
@@ -513,11 +515,13 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write
     struct tr_record *record = &write->record.record;
     uint64_t operation = write->operation;
     tr_ref ref = TR_ARENA_NONE;
-    bool has_room =
-        localize(node, &write->record) && tr_has_room(node, record) && node->phase == PHASE_READY;
-    enum tr_frame_result result = has_room ? tr_judge(node, write->mode, record) : TR_RESULT_FULL;
-    if (!has_room)
+    bool is_sound = localize(node, &write->record);
+    bool has_room = is_sound && tr_has_room(node, record) && node->phase == PHASE_READY;
+    enum tr_frame_result result = is_sound ? tr_judge(node, write->mode, record) : TR_RESULT_FULL;
+    if (result == TR_RESULT_STORED && !has_room) {
         tr_cover(node, RULE_FULL);
+        result = TR_RESULT_FULL;
+    }
     tr_hear_stamp(node, record->version);
     if (result == TR_RESULT_STORED)
         result = tr_replica_store(node, record, &ref);
@@ -559,6 +563,7 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
     struct tr_record held;
     if (!localize(node, travelling) || !tr_has_room(node, record))
         return; /* it is offered again */
+    node->stats.records_in++;
     tr_hear_stamp(node, record->version);
     if (is_ended(node, record)) {
         tr_send_copy(node, peer, &(struct tr_record){.id = record->id});

@@ -31,8 +31,7 @@ static uint64_t commit_lag_ms(const struct tr_node *node)
     return node->now_ms - node->waiting[node->waiting_head % TR_NODE_WAITING_MAX].since_ms;
 }
 
-/* Its stamps would beat later writes on all other nodes. */
-static bool is_ahead(const struct tr_node *node)
+bool tr_is_ahead(const struct tr_node *node)
 {
     unsigned up = 0;
     unsigned behind = 0;
@@ -53,7 +52,7 @@ static bool admit(const struct request *request, size_t size, bool is_new)
     if (node->phase != PHASE_READY || !node->is_serving)
         answer(request, 503,
                node->phase == PHASE_DRAINING ? "the node is stopping" : "the node is starting");
-    else if (is_ahead(node))
+    else if (tr_is_ahead(node))
         answer(request, 503, "this node's clock is ahead of the others'");
     else if (node->log.is_refused && (is_new || node->log.allocated <= node->log.segment))
         answer(request, 507, "the disk is full");
@@ -341,6 +340,8 @@ static bool is_listed(const struct tr_node *node, tr_ref ref, const struct tr_ap
     if ((flags & TR_RECORD_TOMBSTONE) != 0 || ((flags & TR_RECORD_DEAD) != 0) != query->wants_dead)
         return false;
     tr_book_unpack(&node->book, ref, &record);
+    if (tr_is_clustered(node) && record.list[0] != 0)
+        return false; /* the node that is the first to pop it lists it */
     bool is_retrying = record.attempt > 0 || record.part > 0;
     if (query->wants_retrying ? !is_retrying : !query->wants_dead && record.part > 0)
         return false;
@@ -353,6 +354,41 @@ static bool is_listed(const struct tr_node *node, tr_ref ref, const struct tr_ap
     return false;
 }
 
+/* Whether a node is to have a record by the view, and it is due late enough. */
+static bool is_for_node(const struct tr_node *node, tr_ref ref, const struct tr_api_request *query)
+{
+    struct tr_record record;
+    uint16_t placed[TR_LIST_MAX] = {0};
+    uint16_t member = tr_member_find(node, query->node);
+    tr_book_unpack(&node->book, ref, &record);
+    if ((record.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 || record.part > 0 ||
+        record.due_ms < node->steady_ms + query->from_ms)
+        return false;
+    unsigned count = 1;
+    if (tr_is_clustered(node))
+        count = tr_place(node, record.id, tr_copies(node, record.factor), placed);
+    for (unsigned i = 0; i < count; i++) {
+        if (placed[i] == member)
+            return true;
+    }
+    return false;
+}
+
+/* Why a resync cannot be answered; NULL: it can. */
+static const char *find_resync_fault(const struct tr_node *node, const struct tr_api_request *query)
+{
+    if (query->kind != TR_API_RESYNC_LIST)
+        return NULL;
+    if (query->node.text == NULL || !query->has_view)
+        return "node-for-replicas and cluster-view-id go together";
+    if (query->view != node->view.id)
+        return "this node has another cluster-view-id; GET /cluster tells it";
+    uint16_t member = tr_member_find(node, query->node);
+    bool is_known =
+        member != TR_MEMBER_NONE && (member == 0 || node->members[member].role != TR_ROLE_NONE);
+    return is_known ? NULL : "node-for-replicas is no node of this cluster";
+}
+
 /* A page: records by the hash of their id, from behind the cursor. All parts of an id are on one
  * page, so a page may be a few records longer than asked. */
 static void list(const struct request *request)
@@ -361,6 +397,12 @@ static void list(const struct request *request)
     const struct tr_api_request *query = request->event->of.request.query;
     if (node->phase < PHASE_READY || !node->is_serving) {
         answer(request, 503, "the node is starting");
+        return;
+    }
+    const char *fault = find_resync_fault(node, query);
+    bool is_resync = query->kind == TR_API_RESYNC_LIST;
+    if (fault != NULL) {
+        answer(request, 400, fault);
         return;
     }
     uint64_t start = query->has_cursor ? query->cursor + 1 : 0;
@@ -376,13 +418,14 @@ static void list(const struct request *request)
         if (has_more || count == sizeof node->page / sizeof node->page[0])
             break;
         last = hash;
-        if (is_listed(node, ref, query))
+        if (is_resync ? is_for_node(node, ref, query) : is_listed(node, ref, query))
             node->page[count++] = ref;
     }
     struct tr_effect *effect = tr_effects_push(request->out, TR_EFFECT_ANSWER_PAGE);
     effect->of.page.token = request->event->of.request.token;
     effect->of.page.refs = node->page;
     effect->of.page.count = count;
+    effect->of.page.is_resync = is_resync;
     effect->of.page.has_more = has_more;
     effect->of.page.cursor = last;
 }
@@ -466,6 +509,7 @@ static void redrive(const struct request *request)
 void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     struct request request = {node, event, out};
+    node->busy_ms = node->now_ms;
     switch (event->of.request.kind) {
     case TR_API_CREATE:
         create(&request);
@@ -480,13 +524,11 @@ void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_ef
         read_timer(&request);
         return;
     case TR_API_LIST:
+    case TR_API_RESYNC_LIST:
         list(&request);
         return;
     case TR_API_REDRIVE:
         redrive(&request);
-        return;
-    case TR_API_RESYNC_LIST:
-        answer(&request, 400, "this node has no peers to resync with");
         return;
     case TR_API_REFERENCES:
         answer(&request, 202, NULL);
@@ -495,6 +537,9 @@ void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_ef
     case TR_API_LIVE:
     case TR_API_READY:
     case TR_API_METRICS:
+    case TR_API_CLUSTER:
+    case TR_API_CLUSTER_SET:
+    case TR_API_CLUSTER_RESYNC:
     case TR_API_PEER:
     case TR_API_REFUSED:
         TR_UNREACHABLE("the shell answers these");

@@ -26,21 +26,28 @@
  */
 #include "node/internal.h"
 
-#define WALK_SLICE  256
+#define WALK_SLICE  512  /* records looked at in a step, */
+#define BUSY_SLICE  64   /* and of them those that need something, */
+#define QUIET_SLICE 320  /* or, when nobody waits, so many */
 #define MOVES_MAX   4096 /* under way at once */
 #define PRUNE_MS    10
 #define OFFERS_MAX  32
 #define JOIN_MS     10000
 #define AGAIN_MS    1000
 #define LOOK_MS     500
+#define QUIET_MS    500
 #define PATIENCE_MS 3000 /* nodes hear of a new view one after the other */
 #define NEAR_MS     1000 /* a timer that is due sooner pops first */
 
+/* One that has left, and does not know it, is not asked; unless this one knows of nobody else: then
+ * it is this one that has not heard. */
 static bool views_agree(const struct tr_node *node)
 {
+    bool knows_others = node->view.count > 1 || node->members[0].role == TR_ROLE_NONE;
     for (uint32_t i = 1; i < node->member_count; i++) {
         const struct tr_peer *peer = &node->peers[i];
-        if (peer->is_up && node->members[i].role != TR_ROLE_NONE && peer->view != node->view.id)
+        bool is_asked = node->members[i].role != TR_ROLE_NONE || !knows_others;
+        if (peer->is_up && is_asked && peer->view != node->view.id)
             return false;
     }
     return true;
@@ -180,6 +187,8 @@ static void finish(struct tr_node *node, tr_ref ref, struct tr_record *record)
             tr_remember(record, old.from[i]);
     }
     tr_cover(node, RULE_MOVE_ENDED);
+    node->stats.moved++;
+
     bool has_absent = record->from_count > 0;
     if (has_absent) {
         tr_cover(node, RULE_ABSENT);
@@ -384,6 +393,12 @@ static void end_walk(struct tr_node *node, struct tr_effects *out)
     set_unsettled(node, is_left);
 }
 
+/* For a while there was nobody who would have waited for a step to end. */
+static bool is_quiet(const struct tr_node *node)
+{
+    return node->now_ms > node->busy_ms + QUIET_MS;
+}
+
 /* The refs of a slice are gathered first: to look at one may change the book. */
 static void walk_slice(struct tr_node *node, struct tr_effects *out)
 {
@@ -405,10 +420,20 @@ static void walk_slice(struct tr_node *node, struct tr_effects *out)
         refs[count++] = ref;
     }
     settling->cursor = last;
+    unsigned busy = 0;
+    unsigned most = is_quiet(node) ? QUIET_SLICE : BUSY_SLICE;
     for (unsigned i = 0; i < count; i++) {
-        if (tr_arena_holds(&node->arena, refs[i]))
-            settling->found += look(node, refs[i], true);
+        if (!tr_arena_holds(&node->arena, refs[i]))
+            continue;
+        uint64_t hash = tr_book_hash(tr_book_id(&node->book, refs[i]));
+        if (busy >= most && hash != settling->cursor) {
+            is_over = false;
+            break;
+        }
+        settling->cursor = hash;
+        busy += look(node, refs[i], true);
     }
+    settling->found += busy;
     if (is_over)
         end_walk(node, out);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/answer.h"
 
+#include "shell/cluster.h"
+
 #include "timer/book.h"
 #include "wire/text.h"
 
@@ -45,6 +47,8 @@ static void reset(struct tr_answer *answer, unsigned status, const char *content
     answer->upgrade = NULL;
     answer->retry_after_s = 0;
     answer->has_location = false;
+    answer->has_range = false;
+    answer->has_cursor = false;
     answer->body.size = 0;
     answer->body.is_full = false;
     if (content_type != NULL)
@@ -58,6 +62,13 @@ void tr_answer_problem(struct tr_answer *answer, const struct tr_problem *proble
     answer->allow = allow;
     answer->retry_after_s = problem->retry_after_s;
     tr_put_problem(&answer->body, problem);
+}
+
+void tr_answer_cluster(struct tr_answer *answer, struct tr_daemon *daemon)
+{
+    reset(answer, 200, "application/json");
+    reserve(&answer->body, TR_CLUSTER_TEXT_MAX);
+    tr_cluster_describe(daemon, &answer->body);
 }
 
 void tr_answer_upgrade(struct tr_answer *answer)
@@ -177,14 +188,44 @@ static size_t timer_bound(const struct tr_node *node, uint32_t ref)
                 (size_t)record.tag_count * (TR_TAG_SIZE + 16));
 }
 
+/* A timer as nodes of the original tell each other of it. */
+static void put_resync_timer(struct tr_writer *out, const struct tr_node *node, uint32_t ref)
+{
+    struct tr_record record;
+    tr_node_record(node, ref, &record);
+    struct tr_timer_text text = tr_node_text(node, record.id, record.factor);
+    uint64_t repeat = record.repeat_ms > 0 ? record.repeat_ms : record.interval_ms;
+    tr_put_text(out, "{\"TimerID\":\"");
+    tr_put_timer_text(out, &text);
+    tr_put_text(out, "\",\"OldReplicas\":");
+    put_members(out, node, record.list, record.list_count);
+    tr_put_text(out, ",\"Timer\":{\"timing\":{\"interval\":");
+    tr_put_seconds(out, record.interval_ms);
+    tr_put_text(out, ",\"repeat-for\":");
+    tr_put_seconds(out, repeat);
+    tr_put_text(out, ",\"sequence-number\":");
+    tr_put_decimal(out, tr_record_pop(&record) - 1);
+    tr_put_text(out, "}");
+    put_callback(out, &record);
+    tr_put_text(out, ",\"reliability\":{\"cluster-view-id\":\"");
+    tr_put_hex(out, tr_node_view(node), 16);
+    tr_put_text(out, "\",\"replicas\":");
+    put_members(out, node, record.list, record.list_count);
+    tr_put_text(out, "}");
+    put_tags(out, &record);
+    tr_put_text(out, "}}");
+}
+
 static void put_page(struct tr_answer *answer, const struct tr_node *node,
                      const struct tr_effect *effect)
 {
     struct tr_writer *out = &answer->body;
+    bool is_resync = effect->of.page.is_resync;
+    uint32_t put = 0;
     bool has_more = effect->of.page.has_more;
     uint64_t cursor = effect->of.page.cursor;
     tr_timer_id last = 0;
-    tr_put_text(out, "{\"timers\":[");
+    tr_put_text(out, is_resync ? "{\"Timers\":[" : "{\"timers\":[");
     for (uint32_t i = 0; i < effect->of.page.count; i++) {
         struct tr_record record;
         tr_node_record(node, effect->of.page.refs[i], &record);
@@ -197,7 +238,19 @@ static void put_page(struct tr_answer *answer, const struct tr_node *node,
         reserve(out, timer_bound(node, effect->of.page.refs[i]));
         if (i > 0)
             tr_put_text(out, ",");
-        put_timer(out, node, effect->of.page.refs[i]);
+        if (is_resync)
+            put_resync_timer(out, node, effect->of.page.refs[i]);
+        else
+            put_timer(out, node, effect->of.page.refs[i]);
+        put++;
+    }
+    if (is_resync) {
+        answer->status = has_more ? 206 : 200;
+        answer->has_range = true;
+        answer->range = put;
+        answer->has_cursor = has_more;
+        answer->cursor = cursor;
+        has_more = false; /* it stands in a header */
     }
     reserve(out, 64);
     tr_put_text(out, "]");
@@ -227,26 +280,34 @@ void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
         tr_answer_problem(answer, &problem, NULL);
     } else {
         reset(answer, effect->of.answer.status, NULL);
-        answer->has_location = effect->of.answer.has_location;
+    }
+    if (effect->kind == TR_EFFECT_ANSWER && effect->of.answer.has_location) {
+        answer->has_location = true; /* also where the outcome is not known: to try again there */
         answer->location = effect->of.answer.location;
     }
 }
 
 void tr_answer_health(struct tr_answer *answer, const struct tr_node *node,
-                      const struct tr_metrics *metrics)
+                      const struct tr_metrics *metrics, const struct tr_config *config)
 {
     struct tr_node_stats stats;
     tr_node_stats(node, &stats);
-    bool is_ready = metrics == NULL || stats.is_serving;
+    bool is_ready = metrics == NULL || (stats.is_serving && !stats.is_ahead);
     reset(answer, is_ready ? 200 : 503, "application/json");
     struct tr_writer *out = &answer->body;
     tr_put_text(out, is_ready ? "{\"status\":\"ok\"" : "{\"status\":\"unavailable\"");
-    if (!is_ready)
+    if (!is_ready && stats.is_serving)
+        tr_put_text(out,
+                    ",\"reason\":\"its clock is more than 5 s ahead of the others': it takes no "
+                    "writes until that is set right\"");
+    else if (!is_ready)
         tr_put_text(out, ",\"reason\":\"the node is starting or stopping\"");
     if (metrics != NULL && stats.is_disk_full)
         tr_put_text(out, ",\"disk\":\"full: new timers are refused\"");
     if (metrics != NULL && metrics->config_faults > 0)
         tr_put_text(out, ",\"config\":\"the last reload had faults; the one before is in force\"");
+    if (metrics != NULL && tr_config_is_open(config))
+        tr_put_text(out, ",\"cluster\":\"serves beyond loopback without a secret\"");
     tr_put_text(out, "}\n");
 }
 
@@ -293,6 +354,16 @@ struct tr_span tr_answer_render(struct tr_answer *answer)
     put_header(out, "Content-Type", answer->content_type);
     put_header(out, "Allow", answer->allow);
     put_header(out, "Upgrade", answer->upgrade);
+    if (answer->has_range) {
+        tr_put_text(out, "Content-Range: ");
+        tr_put_decimal(out, answer->range);
+        tr_put_text(out, "\r\n");
+    }
+    if (answer->has_cursor) {
+        tr_put_text(out, "X-Tryst-Cursor: ");
+        tr_put_hex(out, answer->cursor, 16);
+        tr_put_text(out, "\r\n");
+    }
     if (answer->retry_after_s > 0) {
         tr_put_text(out, "Retry-After: ");
         tr_put_decimal(out, answer->retry_after_s);

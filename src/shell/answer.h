@@ -3,7 +3,10 @@
 #ifndef TR_SHELL_ANSWER_H
 #define TR_SHELL_ANSWER_H
 
+#include "shell/config.h"
 #include "shell/metrics.h"
+
+struct tr_daemon;
 
 /* One at a time: what is rendered is good until the next. */
 struct tr_answer {
@@ -16,6 +19,10 @@ struct tr_answer {
     bool is_head; /* the head of an answer alone */
     bool closes;
     struct tr_timer_text location;
+    bool has_range; /* of a page of a resync: how many timers it has, */
+    uint32_t range;
+    bool has_cursor; /* and where the next one begins */
+    uint64_t cursor;
     struct tr_writer body; /* grown as needed, kept */
     struct tr_writer bytes;
     char date[32];
@@ -26,12 +33,13 @@ void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
                            const struct tr_effect *effect);
 void tr_answer_problem(struct tr_answer *answer, const struct tr_problem *problem,
                        const char *allow);
+void tr_answer_cluster(struct tr_answer *answer, struct tr_daemon *daemon);
 void tr_answer_upgrade(struct tr_answer *answer); /* what /peer says to clients */
 void tr_answer_text(struct tr_answer *answer, unsigned status, const char *text);
 
 /* Readiness, or, without `metrics`, that the process lives. */
 void tr_answer_health(struct tr_answer *answer, const struct tr_node *node,
-                      const struct tr_metrics *metrics);
+                      const struct tr_metrics *metrics, const struct tr_config *config);
 void tr_answer_metrics(struct tr_answer *answer, const struct tr_node *node,
                        const struct tr_metrics *metrics);
 

@@ -570,3 +570,10 @@ uint64_t tr_config_budget(const struct tr_config *config)
         budget = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE);
     return budget < TR_NODE_MEMORY_LEAST ? TR_NODE_MEMORY_LEAST : budget;
 }
+
+bool tr_config_is_open(const struct tr_config *config)
+{
+    bool is_loopback =
+        strncmp(config->bind_address, "127.", 4) == 0 || strcmp(config->bind_address, "::1") == 0;
+    return config->node_count > 1 && !is_loopback && config->secret[0] == '\0';
+}

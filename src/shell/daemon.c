@@ -7,6 +7,7 @@
 #include "shell/links.h"
 #include "shell/notify.h"
 #include "shell/server.h"
+#include "shell/view.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -280,7 +281,20 @@ static void on_clock(uv_poll_t *poll, int status, int events)
 
 static void read_wall(struct tr_daemon *daemon)
 {
-    daemon->wall_base_us = clock_us(CLOCK_REALTIME) - tr_boot_us();
+    daemon->wall_base_us = clock_us(CLOCK_REALTIME) - tr_boot_us() + daemon->wall_offset_us;
+}
+
+/* For tests of clocks that are wrong, or are set: milliseconds, read at the start and by SIGHUP. */
+static void read_wall_offset(struct tr_daemon *daemon)
+{
+    const char *path = getenv("TRYST_WALL_OFFSET_FILE");
+    char text[32] = "";
+    FILE *file = path == NULL ? NULL : fopen(path, "re");
+    if (file == NULL)
+        return;
+    if (fgets(text, sizeof text, file) != NULL)
+        daemon->wall_offset_us = (uint64_t)(strtoll(text, NULL, 10) * 1000);
+    fclose(file);
 }
 
 static void on_again(uv_idle_t *idle)
@@ -289,7 +303,7 @@ static void on_again(uv_idle_t *idle)
 }
 
 /* What the configuration says of the cluster; without a word on that, this node alone. */
-static void set_view(struct tr_daemon *daemon)
+void tr_daemon_set_view(struct tr_daemon *daemon)
 {
     const struct tr_config *config = &daemon->config;
     struct tr_view_node nodes[TR_VIEW_NODES_MAX + 1];
@@ -307,6 +321,10 @@ static void set_view(struct tr_daemon *daemon)
         tr_say(TR_WARNING,
                "[cluster] does not name this node, %s: it hands its timers over to the others",
                config->localhost);
+    if (tr_config_is_open(config))
+        tr_say(TR_WARNING,
+               "this cluster serves beyond loopback and has no [cluster] secret-file: whoever can "
+               "send from a node's address is taken for that node");
     event.of.view.nodes = nodes;
     event.of.view.count = config->node_count > 0 ? config->node_count : 1;
     tr_daemon_step(daemon, &event);
@@ -322,7 +340,7 @@ static void on_turn(uv_prepare_t *prepare)
     read_wall(daemon);
     tr_streams_flush(&daemon->streams);
     if (daemon->is_recovered && !daemon->has_view)
-        set_view(daemon);
+        tr_daemon_set_view(daemon);
     if (daemon->has_view && !daemon->is_announced)
         announce(daemon);
     if (daemon->is_drained && tr_server_is_quiet(daemon->server))
@@ -389,6 +407,7 @@ static void fill_node_config(const struct tr_config *config, struct tr_node_conf
 static void reload(struct tr_daemon *daemon)
 {
     struct tr_config config;
+    read_wall_offset(daemon);
     unsigned faults = tr_config_load(&config, &daemon->sources);
     daemon->metrics.config_faults = faults;
     if (faults > 0) {
@@ -396,6 +415,7 @@ static void reload(struct tr_daemon *daemon)
                faults, faults == 1 ? "" : "s");
         return;
     }
+    tr_view_choose(&config);
     struct tr_config *now = &daemon->config;
     now->log_level = config.log_level;
     now->log_json = config.log_json;
@@ -417,6 +437,8 @@ static void reload(struct tr_daemon *daemon)
         now->node_count == config.node_count &&
         memcmp(now->nodes, config.nodes, config.node_count * sizeof config.nodes[0]) == 0;
     now->node_count = config.node_count;
+    now->is_applied = config.is_applied;
+    now->configured = config.configured;
     memcpy(now->nodes, config.nodes, sizeof now->nodes);
     tr_say_setup((enum tr_level)now->log_level, now->log_json,
                  now->log_folder[0] != '\0' ? now->log_folder : NULL);
@@ -426,7 +448,7 @@ static void reload(struct tr_daemon *daemon)
     event.of.config = &node;
     tr_daemon_step(daemon, &event);
     if (!is_same_view && daemon->has_view)
-        set_view(daemon);
+        tr_daemon_set_view(daemon);
     tr_say(TR_STATUS, "the new configuration is in force; addresses, storage, limits of "
                       "connections and of opaque data, ca-file wait for a restart");
 }
@@ -455,7 +477,7 @@ static void drain(struct tr_daemon *daemon)
                    daemon->config.callback_timeout_ms + DRAIN_EXTRA_MS, 0);
 }
 
-static void resync(struct tr_daemon *daemon)
+void tr_daemon_resync(struct tr_daemon *daemon)
 {
     struct tr_event event = {.kind = TR_EVENT_SETTLE_ASKED};
     if (tr_node_view(daemon->node) == 0) {
@@ -472,7 +494,7 @@ static void on_signal(uv_signal_t *handle, int number)
     if (number == SIGHUP)
         reload(daemon);
     else if (number == SIGUSR1)
-        resync(daemon);
+        tr_daemon_resync(daemon);
     else
         drain(daemon);
 }
@@ -555,6 +577,7 @@ static void open_loop(struct tr_daemon *daemon)
     daemon->turn.data = daemon;
     uv_prepare_start(&daemon->turn, on_turn);
     uv_idle_init(&daemon->loop, &daemon->again);
+    read_wall_offset(daemon);
     read_wall(daemon);
     uv_timer_init(&daemon->loop, &daemon->drain_limit);
     daemon->drain_limit.data = daemon;
@@ -566,6 +589,7 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     if (daemon == NULL)
         return 1;
     daemon->config = *config;
+    tr_view_choose(&daemon->config);
     daemon->sources = *sources;
     daemon->started_us = tr_boot_us();
     daemon->metrics.started_s = clock_us(CLOCK_REALTIME) / 1000000;

@@ -39,6 +39,7 @@ struct tr_daemon {
     uv_idle_t again;       /* active: the loop only looks, and does not wait */
     uint64_t now_us;       /* boot clock, at the last step */
     uint64_t wall_base_us; /* wall less boot clock, at the last turn */
+    uint64_t wall_offset_us; /* added to the wall clock, modulo 2^64 */
     bool is_stepping;
     bool is_recovered;
     bool has_view;
@@ -48,6 +49,7 @@ struct tr_daemon {
     bool is_drained; /* it stops when the last answers are sent */
     bool is_stopped;
     uint64_t started_us;
+    uint64_t challenge; /* for who sets the nodes; 0: not drawn yet */
     void *region;
     size_t region_size;
     int exit_status;
@@ -58,6 +60,12 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
 
 /* Steps the node and carries out the effects. The clocks are set here. */
 void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event);
+
+/* The nodes of the configuration are in force from now on. */
+void tr_daemon_set_view(struct tr_daemon *daemon);
+
+/* Settles now, and says in the log how that went. */
+void tr_daemon_resync(struct tr_daemon *daemon);
 
 /* Microseconds of the boot clock, which counts while the machine sleeps. */
 uint64_t tr_boot_us(void);

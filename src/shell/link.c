@@ -2,7 +2,7 @@
 #include "shell/link.h"
 
 #include "base/assert.h"
-#include "shell/proof.h"
+#include "proof/proof.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -261,7 +261,7 @@ static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
         return;
     memmove(link->in, link->in + used, link->in_size - used);
     link->in_size -= used;
-    if (link->in_size == 0 && link->in_cap > 2 * TR_STREAM_READ) {
+    if (link->in_size == 0 && link->in_cap > (size_t)2 * TR_STREAM_READ) {
         free(link->in);
         link->in = NULL;
         link->in_cap = 0;
@@ -373,7 +373,7 @@ void tr_link_refuse(struct tr_link *link, const char *reason)
 
 void tr_link_send(struct tr_link *link, const uint8_t *bytes, size_t size)
 {
-    TR_ASSERT(link->stage == TR_LINK_PROVEN && !link->is_sending && size <= TR_FRAME_MAX);
+    TR_ASSERT(link->stage == TR_LINK_PROVEN && size <= TR_FRAME_MAX);
     link->is_sending = true;
     put_message(link, bytes, size);
 }

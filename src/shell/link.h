@@ -5,8 +5,8 @@
  * after them.
  *
  * Owns:    the connection, and a message that is not whole.
- * Bounds:  a greeting has at most TR_GREETING_MAX bytes, a frame TR_FRAME_MAX; what is to be sent is
- *          bounded by who sends: the node hands out one frame at a time.
+ * Bounds:  a greeting has at most TR_GREETING_MAX bytes, a frame TR_FRAME_MAX; what is to be sent
+ *          is bounded by who sends: the node waits until its last frames are gone.
  */
 #ifndef TR_SHELL_LINK_H
 #define TR_SHELL_LINK_H
@@ -34,8 +34,8 @@ struct tr_link_calls {
     void (*on_call)(struct tr_link *link);
     void (*on_proven)(struct tr_link *link);
     void (*on_frame)(struct tr_link *link, const uint8_t *bytes, size_t size);
-    void (*on_sent)(struct tr_link *link); /* the frame */
-    /* It broke, or the other end refused or failed; `reason` says which. It is closed after that. */
+    void (*on_sent)(struct tr_link *link); /* all frames */
+    /* It broke, or the other end refused or failed; `reason` says which. It is closed after it. */
     void (*on_failed)(struct tr_link *link, const char *reason);
     void (*on_gone)(struct tr_link *link); /* after tr_link_close(): its memory may go */
 };
@@ -46,7 +46,7 @@ struct tr_link {
     const struct tr_link_calls *calls;
     enum tr_link_stage stage;
     bool is_dialled;
-    bool is_sending; /* a frame */
+    bool is_sending; /* frames */
     uint64_t version;
     struct tr_span secret;
     char own[TR_GREETING_NAME + 1];

@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "shell/link.h"
 #include "shell/names.h"
+#include "wire/uri.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -18,7 +19,9 @@
 #define BACKOFF_MOST  1000
 #define GREETING_MS   2000
 #define LIVING_MS     1000 /* a link on which something came within this time lives */
+#define SILENT_MS     2000 /* heartbeats come ten times a second */
 #define UNPROVEN_MOST 64
+#define WARN_MS       100
 #define ANNOYED_EVERY 64 /* failures to dial after which it is said again */
 
 /* A link, and what it is to us. */
@@ -27,6 +30,7 @@ struct peer_link {
     struct tr_name_wait wait; /* for the addresses of the other end's name */
     struct tr_links *links;
     uint16_t member; /* TR_MEMBER_NONE: it has not said */
+    bool is_spare;   /* accepted, and not needed */
     uint64_t since_ms;
     uint64_t heard_ms;
     struct peer_link *next; /* of those that are unproven */
@@ -41,8 +45,9 @@ struct peer {
     struct tr_links *links;
     uint64_t dial_ms; /* not before this time */
     uint64_t backoff_ms;
-    unsigned failures; /* since it was last there */
-    bool is_met;       /* dial_ms is set */
+    unsigned failures;              /* since it was last there */
+    char said[TR_REFUSAL_MAX + 32]; /* why the last one failed */
+    bool is_met;                    /* dial_ms is set */
 };
 
 struct tr_links {
@@ -54,7 +59,7 @@ struct tr_links {
     unsigned unproven_count;
     struct sockaddr_storage own; /* that links are dialled from */
     bool has_own;
-    bool is_closing;
+    uint64_t warned_ms; /* when somebody was last said not to be let in */
 };
 
 static uint64_t now_ms(const struct tr_links *links)
@@ -103,15 +108,35 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
         ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
+/* The bytes of an IP address; an IPv4 address has four. */
+static void host_of(const struct sockaddr_storage *address, uint8_t host[16])
+{
+    struct sockaddr_in6 ipv6;
+    struct sockaddr_in ipv4;
+    memset(host, 0, 16);
+    memcpy(&ipv6, address, sizeof ipv6);
+    memcpy(&ipv4, address, sizeof ipv4);
+    if (address->ss_family == AF_INET6)
+        memcpy(host, &ipv6.sin6_addr, 16);
+    else
+        memcpy(host, &ipv4.sin_addr, 4);
+}
+
 static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
-    if (a->ss_family != b->ss_family)
-        return false;
-    if (a->ss_family == AF_INET6)
-        return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
-                      &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
-    return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
-           ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+    uint8_t x[16];
+    uint8_t y[16];
+    host_of(a, x);
+    host_of(b, y);
+    return a->ss_family == b->ss_family && memcmp(x, y, sizeof x) == 0;
+}
+
+static bool is_loopback(const struct sockaddr_storage *address)
+{
+    static const uint8_t ipv6[16] = {[15] = 1};
+    uint8_t host[16];
+    host_of(address, host);
+    return address->ss_family == AF_INET6 ? memcmp(host, ipv6, sizeof host) == 0 : host[0] == 127;
 }
 
 /* Others know this node by its source address: links are dialled from the one it is known by. */
@@ -179,22 +204,33 @@ static bool is_spare(const struct peer_link *link)
 {
     const struct peer *peer =
         link->member == TR_MEMBER_NONE ? NULL : &link->links->peers[link->member];
-    return peer != NULL && peer->proven != NULL && peer->proven != link;
+    bool has_other = peer != NULL && peer->proven != NULL && peer->proven != link;
+    return link->is_spare || (link->link.is_dialled && has_other);
+}
+
+/* Who knocks all the time shall not fill the disk. */
+static void say_refused(struct tr_links *links, const char *other, const char *reason)
+{
+    if (now_ms(links) < links->warned_ms + WARN_MS)
+        return;
+    links->warned_ms = now_ms(links);
+    tr_say(TR_WARNING, "a link from %s was not made: %s", other, reason);
 }
 
 static void say_failed(const struct peer_link *link, const char *reason)
 {
-    const struct peer *peer =
-        link->member == TR_MEMBER_NONE ? NULL : &link->links->peers[link->member];
+    struct peer *peer = &link->links->peers[link->member == TR_MEMBER_NONE ? 0 : link->member];
     const char *other = link->link.other[0] != '\0' ? link->link.other : "a stranger";
     if (is_spare(link) || !link->links->daemon->has_view)
         return;
     if (link->link.stage == TR_LINK_PROVEN)
         tr_say(TR_STATUS, "the link to %s is gone: %s", other, reason);
     else if (!link->link.is_dialled)
-        tr_say(TR_WARNING, "a link from %s was not made: %s", other, reason);
-    else if (peer != NULL && peer->failures % ANNOYED_EVERY == 0)
+        say_refused(link->links, other, reason);
+    else if (peer->failures % ANNOYED_EVERY == 0 || strcmp(peer->said, reason) != 0) {
+        snprintf(peer->said, sizeof peer->said, "%s", reason);
         tr_say(TR_STATUS, "no link to %s: %s; it is tried again", other, reason);
+    }
 }
 
 static void on_failed(struct tr_link *base, const char *reason)
@@ -314,7 +350,7 @@ static void on_proven(struct tr_link *base)
 
 static void check_source(struct peer_link *link, const struct sockaddr_storage *claimed)
 {
-    struct sockaddr_storage source;
+    struct sockaddr_storage source = {0};
     socklen_t size = sizeof source;
     bool is_known = getpeername(link->link.stream.file, (struct sockaddr *)&source, &size) == 0;
     if (is_known && claimed != NULL && is_same_host(&source, claimed)) {
@@ -333,7 +369,8 @@ static void check_source(struct peer_link *link, const struct sockaddr_storage *
 
 static void on_source_found(struct tr_name_wait *wait, const struct sockaddr_storage *address)
 {
-    struct peer_link *link = (struct peer_link *)((char *)wait - offsetof(struct peer_link, wait));
+    struct peer_link *link =
+        (struct peer_link *)(void *)((char *)wait - offsetof(struct peer_link, wait));
     check_source(link, address);
 }
 
@@ -342,7 +379,7 @@ static void begin_checking(struct peer_link *link, struct tr_span name)
 {
     char host[TR_HOST_MAX];
     uint16_t port = 0;
-    struct sockaddr_storage claimed;
+    struct sockaddr_storage claimed = {0};
     link->link.stage = TR_LINK_CHECKING;
     link->wait.on_found = on_source_found;
     if (!split(name, host, &port))
@@ -351,6 +388,45 @@ static void begin_checking(struct peer_link *link, struct tr_span name)
         check_source(link, &claimed);
     else
         tr_names_find(link->links->names, host, &link->wait);
+}
+
+bool tr_links_is_near(struct tr_links *links, int file)
+{
+    struct sockaddr_storage source = {0};
+    struct sockaddr_storage known = {0};
+    socklen_t size = sizeof source;
+    char host[TR_HOST_MAX];
+    uint16_t port = 0;
+    if (getpeername(file, (struct sockaddr *)&source, &size) != 0)
+        return false;
+    bool is_near = is_loopback(&source);
+    for (uint32_t i = 0; i < tr_node_members(links->daemon->node) && !is_near; i++) {
+        struct tr_node_peer peer;
+        tr_node_peer(links->daemon->node, (uint16_t)i, &peer);
+        is_near = (i == 0 || peer.role != TR_ROLE_NONE) && split(peer.address, host, &port) &&
+                  parse_ip(host, 0, &known) && is_same_host(&source, &known);
+    }
+    return is_near;
+}
+
+bool tr_links_is_node(const struct tr_links *links, struct tr_span text)
+{
+    const struct tr_node *node = links->daemon->node;
+    struct tr_uri uri;
+    char host[TR_HOST_MAX];
+    uint16_t port = 0;
+    if (tr_node_view(node) == 0 || tr_uri_parse(text, &uri) != NULL)
+        return false;
+    for (uint32_t i = 0; i < tr_node_members(node); i++) {
+        struct tr_node_peer peer;
+        tr_node_peer(node, (uint16_t)i, &peer);
+        if ((i > 0 && peer.role == TR_ROLE_NONE) || !split(peer.address, host, &port))
+            continue;
+        if (port == uri.port &&
+            tr_span_equals_nocase(uri.host, (struct tr_span){host, strlen(host)}))
+            return true;
+    }
+    return false;
 }
 
 static void on_call(struct tr_link *base)
@@ -369,6 +445,7 @@ static void on_call(struct tr_link *base)
     }
     link->member = member;
     if (is_better(links, links->peers[member].proven)) {
+        link->is_spare = true;
         tr_link_refuse(base, "there is a link already");
         return;
     }
@@ -446,7 +523,7 @@ static void dial(struct peer *peer, const struct sockaddr_storage *address)
 
 static void on_found(struct tr_name_wait *wait, const struct sockaddr_storage *address)
 {
-    struct peer *peer = (struct peer *)((char *)wait - offsetof(struct peer, wait));
+    struct peer *peer = (struct peer *)(void *)((char *)wait - offsetof(struct peer, wait));
     if (address == NULL)
         dial_later(peer);
     else if (peer->proven == NULL && peer->dialled == NULL)
@@ -489,6 +566,15 @@ static void look_at(struct tr_links *links, uint16_t member)
         find_and_dial(peer, seen.address);
 }
 
+/* A new connection is through sooner than what an old one sends again, later and later. */
+static void give_up(struct tr_links *links, struct peer_link *link)
+{
+    if (link == NULL || now_ms(links) < link->heard_ms + SILENT_MS)
+        return;
+    on_failed(&link->link, "nothing was heard for two seconds");
+    tr_link_close(&link->link);
+}
+
 static void on_look(uv_timer_t *timer)
 {
     struct tr_links *links = timer->data;
@@ -501,8 +587,11 @@ static void on_look(uv_timer_t *timer)
         on_failed(&link->link, "it did not answer in time");
         tr_link_close(&link->link);
     }
-    for (uint32_t i = 1; i < count && !links->daemon->is_draining; i++)
-        look_at(links, (uint16_t)i);
+    for (uint32_t i = 1; i < count; i++) {
+        give_up(links, links->peers[i].proven);
+        if (!links->daemon->is_draining)
+            look_at(links, (uint16_t)i);
+    }
 }
 
 void tr_links_look(struct tr_links *links)

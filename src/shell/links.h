@@ -27,6 +27,12 @@ void tr_links_accept(struct tr_links *links, int file);
 void tr_links_send(struct tr_links *links, const struct tr_effect *effect);
 void tr_links_reset(struct tr_links *links, uint16_t member);
 
+/* Whether a socket's other end is on this machine, or where a node of the cluster is. */
+bool tr_links_is_near(struct tr_links *links, int file);
+
+/* Whether a URI is at a node of the cluster. */
+bool tr_links_is_node(const struct tr_links *links, struct tr_span uri);
+
 void tr_links_close(struct tr_links *links);
 
 #endif

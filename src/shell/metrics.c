@@ -182,6 +182,88 @@ static void put_store(struct tr_writer *out, const struct tr_metrics *metrics,
     put_sample(out, "tryst_queue_depth", "queue=\"commit\"", stats->waiting);
 }
 
+/* The nodes of the view, as this one sees them. */
+static void put_peers(struct tr_writer *out, const struct tr_node *node)
+{
+    struct tr_node_peer peer;
+    uint64_t up = 0;
+    uint64_t nodes = 0;
+    uint64_t others = 0;
+    uint64_t queued = 0;
+    uint64_t owed = 0;
+    uint64_t behind = 0;
+    int64_t skew_ms = 0;
+    for (uint32_t i = 1; i < tr_node_members(node); i++) {
+        tr_node_peer(node, (uint16_t)i, &peer);
+        nodes += peer.role != TR_ROLE_NONE;
+        up += peer.role != TR_ROLE_NONE && peer.is_up;
+        others += peer.role != TR_ROLE_NONE && peer.is_up && !peer.has_same_view;
+        behind += peer.is_up && peer.is_behind;
+        queued += peer.queued;
+        owed += peer.owed;
+        int64_t size_ms = peer.clock_ms < 0 ? -peer.clock_ms : peer.clock_ms;
+        skew_ms = peer.is_up && size_ms > skew_ms ? size_ms : skew_ms;
+    }
+    put_one(out, "tryst_peers", "gauge", "Other nodes of the view.", nodes);
+    put_one(out, "tryst_peers_up", "gauge", "Of them, those that were heard of lately.", up);
+    put_one(out, "tryst_peers_other_view", "gauge",
+            "Of those, the ones that show another list of nodes.", others);
+    put_one(out, "tryst_peers_behind", "gauge", "Nodes for which records are being looked for.",
+            behind);
+    put_one(out, "tryst_replication_queue", "gauge", "Messages that wait to be sent to others.",
+            queued);
+    put_one(out, "tryst_replication_owed", "gauge",
+            "Records that others were told of and have not acknowledged.", owed);
+    put_head(out, "tryst_clock_skew_seconds", "gauge", "The largest difference to another clock.");
+    tr_put_text(out, "tryst_clock_skew_seconds ");
+    put_value(out, (uint64_t)skew_ms * 1000, true);
+}
+
+static void put_cluster(struct tr_writer *out, const struct tr_metrics *metrics,
+                        const struct tr_node *node, const struct tr_node_stats *stats)
+{
+    put_peers(out, node);
+    put_one(out, "tryst_timer_copies", "gauge",
+            "Of the timers held, those of which another node is the first.", stats->copies);
+    put_one(out, "tryst_unsettled", "gauge", "1 while records may be elsewhere than placed.",
+            stats->is_unsettled);
+    put_one(out, "tryst_misplaced", "gauge", "Records that the last walk found misplaced.",
+            stats->unsettled);
+    put_one(out, "tryst_moving", "gauge", "Records that this node is moving.", stats->moving);
+    put_one(out, "tryst_moved_total", "counter", "Records that it has moved.", stats->moved);
+    put_one(out, "tryst_records_received_total", "counter", "Records that other nodes sent.",
+            stats->records_in);
+    put_one(out, "tryst_dropped_total", "counter", "Records let go: they belong elsewhere.",
+            stats->drops);
+    put_one(out, "tryst_stand_ins_total", "counter", "Writes for which another node stood in.",
+            stats->stand_ins);
+    put_one(out, "tryst_takeovers_total", "counter", "Pops made for a node that is down.",
+            stats->takeovers);
+    put_one(out, "tryst_late_turns_total", "counter",
+            "Pops made for a node that is up and did not make them in time.", stats->late_turns);
+    put_one(out, "tryst_claims_total", "counter", "Claims of pops that take long.", stats->claims);
+    put_one(out, "tryst_held_back_total", "counter",
+            "Looks at a due pop that another node has claimed.", stats->held_back);
+    put_one(out, "tryst_barriers_total", "counter",
+            "Times that it waited to hear what it missed: starts, and pauses.", stats->barriers);
+    put_one(out, "tryst_operations", "gauge", "Requests under way between nodes.",
+            stats->operations);
+    put_one(out, "tryst_links_made_total", "counter", "Links to other nodes.", metrics->links_made);
+    put_one(out, "tryst_links_refused_total", "counter",
+            "Links that somebody dialled and was not let in.", metrics->links_refused);
+    put_one(out, "tryst_links_reset_total", "counter", "Links given up for what came on them.",
+            metrics->links_reset);
+    put_head(out, "tryst_frames_total", "counter", "Frames between nodes.");
+    put_sample(out, "tryst_frames_total", "direction=\"sent\"", metrics->frames_sent);
+    put_sample(out, "tryst_frames_total", "direction=\"received\"", metrics->frames_received);
+    put_head(out, "tryst_frame_bytes_total", "counter", "Bytes of frames between nodes.");
+    put_sample(out, "tryst_frame_bytes_total", "direction=\"sent\"", metrics->frame_bytes_sent);
+    put_sample(out, "tryst_frame_bytes_total", "direction=\"received\"",
+               metrics->frame_bytes_received);
+    put_one(out, "tryst_applies_refused_total", "counter",
+            "Lists of nodes that somebody had no right to set.", metrics->applies_refused);
+}
+
 void tr_metrics_put(struct tr_writer *out, const struct tr_metrics *metrics,
                     const struct tr_node *node)
 {
@@ -201,11 +283,12 @@ void tr_metrics_put(struct tr_writer *out, const struct tr_metrics *metrics,
     put_one(out, "tryst_requests_bad_total", "counter", "Requests refused with 4xx.",
             metrics->requests_bad);
     put_store(out, metrics, &stats);
+    put_cluster(out, metrics, node, &stats);
     put_one(out, "tryst_connections", "gauge", "Open client connections.", metrics->connections);
     put_one(out, "tryst_connections_refused_total", "counter", "Connections over the limit.",
             metrics->connections_refused);
     put_one(out, "tryst_config_faults", "gauge",
             "Faults of the last reload; above 0 the former configuration is in force.",
             metrics->config_faults);
-    put_one(out, "tryst_ready", "gauge", "1 while client writes are taken.", stats.is_ready);
+    put_one(out, "tryst_ready", "gauge", "1 while client writes are taken.", stats.is_serving);
 }

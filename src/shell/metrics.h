@@ -29,6 +29,7 @@ struct tr_metrics {
     uint64_t requests_bad;
     uint64_t connections;
     uint64_t connections_refused;
+    uint64_t applies_refused;
     uint64_t links_made;
     uint64_t links_refused; /* that others dialled */
     uint64_t links_reset;   /* by what came on them */

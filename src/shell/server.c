@@ -11,6 +11,7 @@
 #include "shell/server.h"
 
 #include "shell/answer.h"
+#include "shell/cluster.h"
 #include "shell/links.h"
 #include "wire/http.h"
 
@@ -297,10 +298,26 @@ static uint16_t begin_request(struct connection *connection, uint8_t kind)
     return number;
 }
 
+/* `Range: 100` is how many timers the original wants at once. */
+static void read_range(const struct connection *connection, const char *bytes,
+                       struct tr_api_request *route)
+{
+    struct tr_span text = tr_http_header(&connection->http, bytes, TR_HTTP_RANGE);
+    uint32_t number = 0;
+    for (size_t i = 0; text.text != NULL && i < text.size && i < 5; i++)
+        number = text.text[i] >= '0' && text.text[i] <= '9'
+                     ? number * 10 + (uint32_t)(text.text[i] - '0')
+                     : 0;
+    if (number > 0)
+        route->limit = number < TR_LIST_LIMIT_MAX ? number : TR_LIST_LIMIT_MAX;
+}
+
 static void ask_node(struct connection *connection, uint16_t number, const char *bytes)
 {
     struct tr_server *server = connection->server;
-    const struct tr_api_request *route = &server->route;
+    struct tr_api_request *route = &server->route;
+    if (route->kind == TR_API_RESYNC_LIST)
+        read_range(connection, bytes, route);
     struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED, .has_more = true};
     event.of.request.token = token_of(connection, number);
     event.of.request.kind = route->kind;
@@ -316,7 +333,15 @@ static void ask_node(struct connection *connection, uint16_t number, const char 
             render(connection, number);
             return;
         }
+        if (!server->daemon->config.may_call_nodes &&
+            tr_links_is_node(server->daemon->links, server->body.uri)) {
+            answer_here(connection, number, 403,
+                        "callback.http.uri is at a node of this cluster; [callback] to-nodes "
+                        "allows that");
+            return;
+        }
         event.of.request.body = &server->body;
+
         event.of.request.key = tr_http_header(&connection->http, bytes, TR_HTTP_IDEMPOTENCY_KEY);
         if (event.of.request.key.text != NULL && event.of.request.key.size == 0) {
             answer_here(connection, number, 400, "Idempotency-Key must not be empty");
@@ -324,6 +349,18 @@ static void ask_node(struct connection *connection, uint16_t number, const char 
         }
     }
     tr_daemon_step(server->daemon, &event);
+}
+
+static void set_cluster(struct connection *connection, const char *bytes)
+{
+    struct tr_server *server = connection->server;
+    struct tr_problem problem;
+    struct tr_span proof = tr_http_header(&connection->http, bytes, TR_HTTP_PROOF);
+    struct tr_span text = tr_http_span(bytes, connection->http.body);
+    if (tr_cluster_apply(server->daemon, connection->stream.file, proof, text, &problem))
+        tr_answer_cluster(&server->answer, server->daemon);
+    else
+        tr_answer_problem(&server->answer, &problem, NULL);
 }
 
 /* Another node: the connection is a link from here on. */
@@ -383,13 +420,23 @@ static void handle(struct connection *connection, const char *bytes, size_t size
         tr_answer_text(&server->answer, 200, "OK");
         break;
     case TR_API_LIVE:
-        tr_answer_health(&server->answer, daemon->node, NULL);
+        tr_answer_health(&server->answer, daemon->node, NULL, &daemon->config);
         break;
     case TR_API_READY:
-        tr_answer_health(&server->answer, daemon->node, &daemon->metrics);
+        tr_answer_health(&server->answer, daemon->node, &daemon->metrics, &daemon->config);
         break;
     case TR_API_METRICS:
         tr_answer_metrics(&server->answer, daemon->node, &daemon->metrics);
+        break;
+    case TR_API_CLUSTER:
+        tr_answer_cluster(&server->answer, daemon);
+        break;
+    case TR_API_CLUSTER_SET:
+        set_cluster(connection, bytes);
+        break;
+    case TR_API_CLUSTER_RESYNC:
+        tr_daemon_resync(daemon);
+        tr_answer_text(&server->answer, 202, "settling; the log tells how it went\n");
         break;
     case TR_API_PEER:
         tr_answer_upgrade(&server->answer);

@@ -69,8 +69,8 @@ void tr_streams_flush(struct tr_streams *streams);
 bool tr_stream_open(struct tr_stream *stream, struct tr_streams *all, int file,
                     const struct tr_stream_calls *calls);
 
-/* Connects, from an address of this machine's or, if that is NULL, any. False as above; else on_open
- * comes, later. */
+/* Connects, from an address of this machine's or, if that is NULL, any. False as above; else
+ * on_open comes, later. */
 bool tr_stream_connect(struct tr_stream *stream, struct tr_streams *all,
                        const struct sockaddr *from, const struct sockaddr *to,
                        const struct tr_stream_calls *calls);

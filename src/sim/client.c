@@ -138,8 +138,9 @@ void sim_ask(struct world *world, uint32_t index)
 {
     const struct machine *machine = &world->machines[index];
     struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED};
+    bool is_stranger = machine->told_ms > 0; /* no client knows it yet */
     if (world->open_count == OPEN_MAX || !machine->is_ready || index == world->hostile ||
-        machine->paused_until_ms > world->now_ms)
+        machine->paused_until_ms > world->now_ms || is_stranger)
         return;
     if (sim_chance(world, 8)) {
         read_one(world, index, &event);
@@ -203,6 +204,7 @@ void sim_collide(struct world *world)
     uint64_t at_ms = world->now_ms + 20;
     if (made.has_key || made.follows != 0 || index == other || index >= world->machine_count ||
         !world->machines[index].is_ready || !world->machines[other].is_ready ||
+        world->machines[index].told_ms > 0 || world->machines[other].told_ms > 0 ||
         world->open_count + 2 > OPEN_MAX)
         return;
     struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED};
@@ -222,7 +224,8 @@ void sim_collide(struct world *world)
     sim_step(world, other, &event);
     sim_advance(world, at_ms);
     /* If it is not there yet, which of the two is first is anybody's guess. */
-    if (world->machines[index].is_ready && world->model.writes[number].is_acked)
+    if (world->machines[index].is_ready && world->machines[index].told_ms == 0 &&
+        world->model.writes[number].is_acked)
         create_on(world, index);
 }
 

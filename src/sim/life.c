@@ -200,6 +200,28 @@ static void stall(struct world *world, uint32_t a, uint32_t b)
         link->stalled_until_ms[1] = until_ms;
 }
 
+/* It runs for a while before it hears of the cluster. */
+static void begin_alone(struct world *world, uint32_t index)
+{
+    struct machine *machine = &world->machines[index];
+    machine->view = (struct sim_view){.number = 0};
+    machine->view.roles[index] = TR_ROLE_STAYING;
+    machine->told_ms = world->now_ms + 100 + sim_draw(world, 900);
+}
+
+static void tell_alone(struct world *world)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        struct machine *machine = &world->machines[i];
+        if (machine->told_ms == 0 || world->now_ms < machine->told_ms)
+            continue;
+        machine->told_ms = 0;
+        machine->view = *sim_view(world);
+        if (machine->is_ready)
+            sim_set_view(world, i);
+    }
+}
+
 /* Step 1: some join or leave. */
 static void begin_scaling(struct world *world)
 {
@@ -233,6 +255,8 @@ static void begin_scaling(struct world *world)
             continue;
         machine->view = *view;
         machine->is_used = true;
+        if (sim_chance(world, 2))
+            begin_alone(world, i);
         if (world->faults[SIM_FULL_JOINER]) {
             sim_fault(world, SIM_FULL_JOINER);
             machine->disk.limit = 0;
@@ -303,6 +327,7 @@ static void scale(struct world *world)
 {
     bool can = world->faults[SIM_SCALE_UP] || world->faults[SIM_SCALE_DOWN];
     retire(world);
+    tell_alone(world);
     if (!world->is_scaling) {
         bool is_over = world->now_ms > world->scaled_ms + 4000;
         if (can && !world->is_healed && is_over && sim_chance(world, 40))

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MEET_MS 300 /* after they could, two machines have found each other */
+
 struct link *sim_link(struct world *world, uint32_t a, uint32_t b)
 {
     return a < b ? &world->links[a][b] : &world->links[b][a];
@@ -79,9 +81,10 @@ void sim_connect(struct world *world)
             link->last_ms[0] = link->last_ms[1] = world->now_ms;
             struct sim_pending up = {.what = HAPPENS_LINK_UP, .link_epoch = link->epoch};
             up.other = b;
-            sim_plan(world, a, up, 10);
+            uint64_t delay_ms = 10 + sim_draw(world, MEET_MS); /* one after the other */
+            sim_plan(world, a, up, delay_ms);
             up.other = a;
-            sim_plan(world, b, up, 10);
+            sim_plan(world, b, up, delay_ms);
         }
     }
 }
@@ -126,6 +129,16 @@ void sim_send(struct world *world, uint32_t from, const struct tr_effect *effect
     sim_plan(world, to, pending, at - world->now_ms);
 }
 
+/* It has passed its barrier: one that has not takes no writes. */
+static bool is_serving(const struct machine *machine)
+{
+    struct tr_node_stats stats;
+    if (!machine->is_ready || machine->is_draining)
+        return false;
+    tr_node_stats(machine->node, &stats);
+    return stats.is_serving;
+}
+
 unsigned sim_reach(const struct world *world, uint32_t index)
 {
     const struct machine *machine = &world->machines[index];
@@ -135,8 +148,7 @@ unsigned sim_reach(const struct world *world, uint32_t index)
         const struct link *link = index < i ? &world->links[index][i] : &world->links[i][index];
         bool is_wanted =
             machine->view.roles[i] == TR_ROLE_STAYING || machine->view.roles[i] == TR_ROLE_JOINING;
-        bool is_there = other->is_ready && !other->is_draining &&
-                        other->started_ms + 3000 < world->now_ms &&
+        bool is_there = is_serving(other) && other->started_ms + 3000 < world->now_ms &&
                         other->paused_until_ms <= world->now_ms && link->is_up &&
                         link->stalled_until_ms[0] <= world->now_ms &&
                         link->stalled_until_ms[1] <= world->now_ms;

@@ -36,8 +36,9 @@ struct machine {
     char address[32];
     struct sim_view view;
     uint64_t boot_ms;
-    int64_t skew_ms; /* how far its wall clock is from true time */
-    int64_t drift;   /* of its boot clock, millionths */
+    int64_t skew_ms;  /* how far its wall clock is from true time */
+    int64_t drift;    /* of its boot clock, millionths */
+    uint64_t told_ms; /* when it hears of the cluster; 0: it has */
     uint64_t started_ms;
     uint64_t stepped_ms;
     bool was_set;    /* its clock, while it was down */
@@ -58,6 +59,7 @@ struct link {
     bool is_up;
     uint64_t up_ms;
     uint32_t epoch;
+    uint64_t meets_ms;            /* when it comes up; 0: not drawn */
     uint64_t cut_until_ms;        /* no connection before */
     uint64_t stalled_until_ms[2]; /* by direction: from the lower, from the higher */
     uint64_t last_ms[2];          /* frames of one direction keep their order */

@@ -286,6 +286,8 @@ static void count_tags(struct tr_book *book, const struct tr_record *record,
     if (record->part != 0 || (record->flags & TR_RECORD_TOMBSTONE) != 0)
         return;
     for (unsigned i = 0; i < record->tag_count; i++) {
+        if (record->list_count > 0 && record->list[0] != 0)
+            break; /* it counts where it is first, so that a sum over all nodes is right */
         uint64_t *tally = tr_strings_tally(&book->tags, texts->tags[i]);
         *tally = is_added ? *tally + record->tags[i].count : *tally - record->tags[i].count;
     }

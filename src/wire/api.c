@@ -67,6 +67,27 @@ static bool read_hex(struct tr_span text, uint64_t *value)
     return text.size == 16;
 }
 
+/* What nodes of the original ask each other for. */
+static void read_resync_parameter(struct tr_span name, struct tr_span value,
+                                  struct tr_api_request *out)
+{
+    size_t size = 0;
+    if (tr_span_equals(name, TR_SPAN("node-for-replicas"))) {
+        out->kind = TR_API_RESYNC_LIST;
+        if (!decode(value, out->node_bytes, sizeof out->node_bytes, &size) || size == 0)
+            refuse(out, 400, "node-for-replicas must be the address of a node");
+        out->node = (struct tr_span){out->node_bytes, size};
+    } else if (tr_span_equals(name, TR_SPAN("cluster-view-id"))) {
+        out->kind = TR_API_RESYNC_LIST;
+        out->has_view = true;
+        if (!read_hex(value, &out->view))
+            refuse(out, 400, "cluster-view-id must be the view of GET /cluster");
+    } else if (tr_span_equals(name, TR_SPAN("time-from"))) {
+        if (!read_number(value, &out->from_ms))
+            refuse(out, 400, "time-from must be a number of milliseconds from now");
+    }
+}
+
 static void read_parameter(struct tr_span name, struct tr_span value, struct tr_api_request *out)
 {
     uint64_t number = 0;
@@ -96,9 +117,8 @@ static void read_parameter(struct tr_span name, struct tr_span value, struct tr_
         out->has_sequence = true;
         if (!read_number(value, &out->sequence))
             refuse(out, 400, "sequence must be a number");
-    } else if (tr_span_equals(name, TR_SPAN("node-for-replicas")) ||
-               tr_span_equals(name, TR_SPAN("cluster-view-id"))) {
-        out->kind = TR_API_RESYNC_LIST;
+    } else {
+        read_resync_parameter(name, value, out);
     }
 }
 
@@ -163,6 +183,24 @@ static void route_timers(enum tr_http_method method, struct tr_api_request *out)
         refuse_method(out, "GET, HEAD, POST");
 }
 
+static void route_cluster(enum tr_http_method method, struct tr_span path,
+                          struct tr_api_request *out)
+{
+    if (tr_span_equals(path, TR_SPAN("/cluster/resync"))) {
+        out->kind = TR_API_CLUSTER_RESYNC;
+        if (method != TR_HTTP_POST)
+            refuse_method(out, "POST");
+    } else if (!tr_span_equals(path, TR_SPAN("/cluster"))) {
+        refuse(out, 404, "there is nothing at this path");
+    } else if (method == TR_HTTP_GET || method == TR_HTTP_HEAD) {
+        out->kind = TR_API_CLUSTER;
+    } else if (method == TR_HTTP_PUT) {
+        out->kind = TR_API_CLUSTER_SET;
+    } else {
+        refuse_method(out, "GET, HEAD, PUT");
+    }
+}
+
 void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_api_request *out)
 {
     static const struct {
@@ -184,12 +222,19 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
     out->limit = TR_LIST_LIMIT;
     out->allow = NULL;
     out->tag = (struct tr_span){0};
+    out->node = (struct tr_span){0};
+    out->has_view = false;
+    out->from_ms = 0;
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         if (!tr_span_equals(path, plain[i].path))
             continue;
         out->kind = plain[i].kind;
         if (method != TR_HTTP_GET && method != TR_HTTP_HEAD && out->kind != TR_API_PING)
             refuse_method(out, "GET, HEAD");
+        return;
+    }
+    if (tr_span_starts(path, TR_SPAN("/cluster"))) {
+        route_cluster(method, path, out);
         return;
     }
     if (tr_span_equals(path, TR_SPAN("/timers")) || tr_span_equals(path, TR_SPAN("/timers/"))) {

@@ -23,8 +23,11 @@ enum tr_api_kind {
     TR_API_LIVE,
     TR_API_READY,
     TR_API_METRICS,
-    TR_API_PEER,    /* another node calls */
-    TR_API_REFUSED, /* `problem` says why, `allow` what would do */
+    TR_API_CLUSTER,        /* GET /cluster */
+    TR_API_CLUSTER_SET,    /* PUT /cluster */
+    TR_API_CLUSTER_RESYNC, /* POST /cluster/resync */
+    TR_API_PEER,           /* another node calls */
+    TR_API_REFUSED,        /* `problem` says why, `allow` what would do */
 };
 
 struct tr_api_request {
@@ -35,12 +38,17 @@ struct tr_api_request {
     bool wants_retrying; /* ?state=retrying */
     bool wants_cluster;  /* ?scope=cluster */
     bool has_sequence;
+    bool has_view;
+    uint64_t view;    /* ?cluster-view-id= */
+    uint64_t from_ms; /* ?time-from= */
     uint64_t cursor;
     uint64_t sequence;
     uint32_t limit;
     const char *allow;  /* of a 405 */
     struct tr_span tag; /* ?tag=, decoded; text is NULL when not given */
     char tag_bytes[TR_TAG_SIZE];
+    struct tr_span node; /* ?node-for-replicas=, decoded; text is NULL when not given */
+    char node_bytes[256];
     struct tr_problem problem;
 };
 

@@ -35,10 +35,13 @@ static void get_bytes(struct tr_reader *in, uint8_t *to, size_t size)
         memcpy(to, bytes, size);
 }
 
+/* It is logged, whoever said it: nothing but what can be seen. */
 static struct tr_span get_text(struct tr_reader *in, size_t most)
 {
     struct tr_span text = tr_get_span(in);
     in->is_short |= text.size == 0 || text.size > most;
+    for (size_t i = 0; i < text.size && !in->is_short; i++)
+        in->is_short |= text.text[i] < ' ' || text.text[i] > '~';
     return text;
 }
 
@@ -79,4 +82,13 @@ void tr_greeting_oath(struct tr_writer *out, enum tr_greeting_role role, const s
     tr_put_span(out, oath->acceptor);
     tr_put_bytes(out, oath->dialler_nonce, TR_NONCE_SIZE);
     tr_put_bytes(out, oath->acceptor_nonce, TR_NONCE_SIZE);
+}
+
+void tr_greeting_apply_oath(struct tr_writer *out, struct tr_span address, uint64_t challenge,
+                            struct tr_span text)
+{
+    tr_put_span(out, TR_SPAN("tryst-apply"));
+    tr_put_span(out, address);
+    tr_put_number(out, challenge, 8);
+    tr_put_span(out, text);
 }

@@ -58,4 +58,9 @@ struct tr_oath {
 void tr_greeting_oath(struct tr_writer *writer, enum tr_greeting_role role,
                       const struct tr_oath *oath);
 
+/* What one who sets the nodes of a cluster proves: that the secret, the node that is told, its
+ * challenge and the text belong together. */
+void tr_greeting_apply_oath(struct tr_writer *writer, struct tr_span address, uint64_t challenge,
+                            struct tr_span text);
+
 #endif

@@ -4,9 +4,8 @@
 #include "base/assert.h"
 
 static const struct tr_span header_names[TR_HTTP_HEADERS] = {
-    {"expect", 6},       {"idempotency-key", 15},   {"range", 5},
-    {"retry-after", 11}, {"x-sequence-number", 17}, {"x-timer-id", 10},
-    {"upgrade", 7},
+    {"expect", 6},       {"idempotency-key", 15},   {"tryst-proof", 11}, {"range", 5},
+    {"retry-after", 11}, {"x-sequence-number", 17}, {"x-timer-id", 10},  {"upgrade", 7},
 };
 
 static struct tr_http *http_of(llhttp_t *parser)

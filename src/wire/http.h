@@ -39,6 +39,8 @@ enum tr_http_state {
 enum tr_http_header {
     TR_HTTP_EXPECT,
     TR_HTTP_IDEMPOTENCY_KEY,
+    TR_HTTP_PROOF,
+
     TR_HTTP_RANGE,
     TR_HTTP_RETRY_AFTER,
     TR_HTTP_SEQUENCE,

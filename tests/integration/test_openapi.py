@@ -73,6 +73,8 @@ OPERATIONS = [(path, method, item[method]) for path, item in DOCUMENT["paths"].i
 def test_an_operation_answers_as_described(node, receiver, path, method, operation):
     existing = node.create(receiver.uri, 3600, tags=[{"type": "T"}]).location.split("/")[2]
     good = timer_body(receiver.uri, 3600)
+    if operation["operationId"] == "set-nodes":
+        good = f"[cluster]\nnode = 127.0.0.1:{node.port}\n"
     for name in (existing, ID):
         for body in ([good, "[]", "{"] if "requestBody" in operation else [None]):
             answer = node.request(method.upper(), path.replace("{id}", name), body)

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -114,7 +115,7 @@ class Member:
 
 
 class Cluster:
-    def __init__(self, folder: Path, storage: str = "memory-budget = 256M\n", shared: str = "") -> None:
+    def __init__(self, folder: Path, storage: str = "memory-budget = 256M\nsegment-size = 4M\n", shared: str = "") -> None:
         self.folder, self.storage, self.shared = Path(folder), storage, shared
         draw = random.Random(f"{os.getpid()} {time.monotonic()}")
         self.network = f"127.{draw.randrange(1, 250)}.{draw.randrange(1, 250)}"
@@ -174,6 +175,8 @@ class Cluster:
     def close(self) -> None:
         for member in self.running():
             member.kill()
+        for member in self.members:
+            shutil.rmtree(member.folder / "data", ignore_errors=True)
         for member in self.members:
             for line in member.log().splitlines():
                 assert "Sanitizer" not in line and "runtime error" not in line and "assertion" not in line.lower(), member.log()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shell/proof.h"
+#include "proof/proof.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

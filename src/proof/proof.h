@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proofs that somebody knows the cluster's secret: HMAC-SHA-256, by OpenSSL. */
-#ifndef TR_SHELL_PROOF_H
-#define TR_SHELL_PROOF_H
+/* Proofs that somebody knows a secret: HMAC-SHA-256, by OpenSSL. */
+#ifndef TR_PROOF_PROOF_H
+#define TR_PROOF_PROOF_H
 
 #include "wire/greeting.h"
 

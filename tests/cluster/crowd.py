@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 
@@ -65,6 +65,7 @@ class Client(asyncio.Protocol):
         self.buffer = b""
         self.waits: Callable[[int, str], None] | None = None
         self.is_open = False
+        self.detail = ""  # of the last answer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -96,6 +97,7 @@ class Client(asyncio.Protocol):
                 location = value.strip()
         if len(self.buffer) < end + 4 + size:
             return
+        self.detail = self.buffer[end + 4 :].decode()[-120:]
         self.buffer = b""
         self.answer(int(head[9:12]), location)
         if "connection: close" in head.lower():
@@ -109,8 +111,8 @@ class Client(asyncio.Protocol):
 
 
 class Crowd:
-    def __init__(self, nodes: list[str], connections: int = 8, factor: int = 2) -> None:
-        self.nodes, self.connections, self.factor = list(nodes), connections, factor
+    def __init__(self, nodes: list[str], connections: int = 8, factor: int = 2, host: str = "127.0.0.1") -> None:
+        self.nodes, self.connections, self.factor, self.host = list(nodes), connections, factor, host
         self.timers: dict[int, Timer] = {}
         self.serial = 0
         self.rate = 0.0
@@ -120,6 +122,8 @@ class Crowd:
         self.clients: list[Client] = []
         self.is_closed = False
         self.strangers = 0
+        self.refusals: Counter[str] = Counter()  # who refused, and why
+        self.forgotten: Counter[str] = Counter()
         self.next_node = 0
         self.on_pop: Callable[[Timer], None] | None = None
         self.judge: Callable[[Timer], int] | None = None
@@ -199,6 +203,19 @@ class Crowd:
         """How late first pops were, in seconds, of timers due in a span of time; sorted."""
         return sorted(timer.pops[0][0] - timer.due for timer in list(self.timers.values()) if timer.pops and since <= timer.due < until)
 
+    def forget(self) -> None:
+        """Timers that are over are counted, and forgotten: for runs of hours."""
+
+        def forget() -> None:
+            over = [timer for timer in self.timers.values() if timer.pops and timer.pops[-1][0] < boot() - 20]
+            for timer in over:
+                self.forgotten["set"] += timer.state == "acked"
+                self.forgotten["once"] += len(timer.pops) == 1
+                self.forgotten["twice"] += len(timer.pops) > 1
+                del self.timers[timer.serial]
+
+        self.call(forget)
+
     def close(self) -> None:
         self.is_closed = True
 
@@ -218,7 +235,7 @@ class Crowd:
         self.loop.run_forever()
 
     async def listen(self):
-        return await self.loop.create_server(lambda: Pops(self), "127.0.0.1", 0, backlog=1024)
+        return await self.loop.create_server(lambda: Pops(self), self.host, 0, backlog=1024)
 
     def popped(self, serial: int, sequence: str, version: str) -> int:
         """Returns the status to answer with; only what is answered with 200 counts as a pop."""
@@ -309,12 +326,13 @@ class Crowd:
                 timer.state = "unknown"
             else:
                 timer.state = "refused"
+                self.refusals[f"{client.node} {status} {client.detail}"] += 1
             if timer.done is not None:
                 timer.done(timer)
 
         timer.asked = boot()
         body = (
-            f'{{"timing":{{"interval":{timer.interval}}},"callback":{{"http":{{"uri":"http://127.0.0.1:{self.port}/","opaque":"{timer.serial}"}}}},'
+            f'{{"timing":{{"interval":{timer.interval}}},"callback":{{"http":{{"uri":"http://{self.host}:{self.port}/","opaque":"{timer.serial}"}}}},'
             f'"reliability":{{"replication-factor":{self.factor}}}}}'
         )
         client.ask("POST", "/timers", body, answered)

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A cluster as its nodes tell it: each is asked for what it sees. */
+#ifndef TR_CLI_MEMBERS_H
+#define TR_CLI_MEMBERS_H
+
+#include "cli/node.h"
+
+#define TR_MEMBER_NAME 256
+
+/* Another node, as one sees it. */
+struct tr_seen {
+    char address[TR_MEMBER_NAME];
+    char role[16];  /* staying, joining, leaving or gone */
+    char state[32]; /* up, down, or on its way */
+    bool has_same_view;
+    bool is_behind;
+    uint64_t heard_ms;
+    int64_t clock_ms;
+    uint64_t queued;
+    uint64_t owed;
+    uint64_t fill;
+};
+
+/* What a node says of itself and of the others. */
+struct tr_told {
+    bool is_reached;
+    char node[TR_MEMBER_NAME];
+    char role[16];
+    char state[32];
+    char view[20];
+    char view_from[16];
+    char challenge[20];
+    bool has_secret;
+    bool is_unsettled;
+    uint64_t held;
+    uint64_t misplaced;
+    uint64_t moving;
+    uint64_t walked; /* per cent */
+    struct tr_seen *seen;
+    size_t seen_count;
+};
+
+/* Asks a node; false: it cannot be reached, or says nothing that is understood. `is_quiet`: it is
+ * not said why. */
+bool tr_told_ask(const char *command, const char *address, bool is_quiet, struct tr_told *told);
+void tr_told_free(struct tr_told *told);
+
+/* A node of the cluster, and what it tells. */
+struct tr_cluster_member {
+    char address[TR_MEMBER_NAME];
+    struct tr_told told;
+};
+
+struct tr_cluster_members {
+    struct tr_cluster_member *list; /* by address */
+    size_t count;
+};
+
+/* The contact and all nodes that it sees, each asked in turn. False: the contact is not there. */
+bool tr_members_ask(const char *command, const char *contact, struct tr_cluster_members *members);
+struct tr_cluster_member *tr_members_add(struct tr_cluster_members *members, const char *address);
+struct tr_cluster_member *tr_members_find(const struct tr_cluster_members *members,
+                                          const char *address);
+void tr_members_free(struct tr_cluster_members *members);
+
+tr_command tr_command_cluster_status;
+tr_command tr_command_cluster_apply;
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/view.h"
+
+#include "base/hash.h"
+#include "wire/ini.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NAME "cluster.conf"
+
+struct nodes {
+    struct tr_config_node list[TR_VIEW_NODES_MAX];
+    uint32_t count;
+    uint64_t configured; /* what stood in the configuration when it was applied */
+};
+
+/* Of the nodes in the configuration, in whatever order. */
+static uint64_t hash_of(const struct tr_config *config)
+{
+    uint64_t hash = config->node_count;
+    for (uint32_t i = 0; i < config->node_count; i++) {
+        const char *address = config->nodes[i].address;
+        hash +=
+            tr_hash_mix(tr_hash_xxh3(address, strlen(address)) + (uint64_t)config->nodes[i].role);
+    }
+    return hash;
+}
+
+static bool fail(struct tr_problem *problem, const char *detail)
+{
+    tr_problem_set(problem, 400, detail, NULL);
+    return false;
+}
+
+static bool add(struct nodes *nodes, enum tr_role role, struct tr_span address,
+                struct tr_problem *problem)
+{
+    const char *colon = memchr(address.text, ':', address.size);
+    if (address.size == 0 || address.size > 240 || colon == NULL)
+        return fail(problem, "each node must be HOST:PORT, of at most 240 bytes");
+    if (nodes->count == TR_VIEW_NODES_MAX)
+        return fail(problem, "these are more nodes than a cluster can have");
+    for (uint32_t i = 0; i < nodes->count; i++) {
+        struct tr_span other = {nodes->list[i].address, strlen(nodes->list[i].address)};
+        if (tr_span_equals(other, address))
+            return fail(problem, "a node is named twice");
+    }
+    struct tr_config_node *node = &nodes->list[nodes->count++];
+    *node = (struct tr_config_node){.role = role};
+    memcpy(node->address, address.text, address.size);
+    return true;
+}
+
+static bool parse(struct tr_span text, struct nodes *nodes, struct tr_problem *problem)
+{
+    struct tr_ini ini;
+    enum tr_ini_step step;
+    uint32_t placed = 0;
+    nodes->count = 0;
+    nodes->configured = 0;
+    tr_ini_init(&ini, text);
+    while ((step = tr_ini_next(&ini)) == TR_INI_VALUE) {
+        enum tr_role role = tr_span_equals(ini.key, TR_SPAN("node"))      ? TR_ROLE_STAYING
+                            : tr_span_equals(ini.key, TR_SPAN("joining")) ? TR_ROLE_JOINING
+                            : tr_span_equals(ini.key, TR_SPAN("leaving")) ? TR_ROLE_LEAVING
+                                                                          : TR_ROLE_NONE;
+        bool is_ours = tr_span_equals(ini.section, TR_SPAN("cluster"));
+        char number[20] = {0};
+        if (is_ours && tr_span_equals(ini.key, TR_SPAN("configured")) && ini.value.size == 16) {
+            memcpy(number, ini.value.text, 16);
+            nodes->configured = strtoull(number, NULL, 16);
+        } else if (!is_ours || role == TR_ROLE_NONE) {
+            return fail(problem, "only node, joining and leaving lines of [cluster] are taken");
+        } else if (!add(nodes, role, ini.value, problem)) {
+            return false;
+        }
+        placed += role == TR_ROLE_STAYING || role == TR_ROLE_JOINING;
+    }
+    if (step == TR_INI_BAD)
+        return fail(problem, ini.fault);
+    return placed > 0 || fail(problem, "there must be a node that stays or joins");
+}
+
+static void path_of(const struct tr_config *config, const char *end, char *path, size_t size)
+{
+    snprintf(path, size, "%s/" NAME "%s", config->data_dir, end);
+}
+
+static bool read_kept(const struct tr_config *config, struct nodes *nodes)
+{
+    char path[TR_CONFIG_TEXT + 32];
+    struct tr_problem problem;
+    path_of(config, "", path, sizeof path);
+    FILE *file = config->has_disk ? fopen(path, "re") : NULL;
+    if (file == NULL)
+        return false;
+    char *text = malloc(TR_VIEW_TEXT_MAX);
+    size_t size = text == NULL ? 0 : fread(text, 1, TR_VIEW_TEXT_MAX, file);
+    fclose(file);
+    bool is_good = parse((struct tr_span){text, size}, nodes, &problem);
+    if (!is_good)
+        tr_say(TR_WARNING, "%s is not heeded: %s", path, problem.detail);
+    free(text);
+    return is_good;
+}
+
+static void take(struct tr_config *config, const struct nodes *nodes)
+{
+    memset(config->nodes, 0, sizeof config->nodes);
+    memcpy(config->nodes, nodes->list, nodes->count * sizeof nodes->list[0]);
+    config->node_count = nodes->count;
+    config->is_applied = true;
+}
+
+void tr_view_choose(struct tr_config *config)
+{
+    struct nodes *nodes = calloc(1, sizeof *nodes);
+    char path[TR_CONFIG_TEXT + 32];
+    config->configured = hash_of(config);
+    config->is_applied = false;
+    if (nodes == NULL)
+        abort();
+    if (read_kept(config, nodes) && nodes->configured == config->configured) {
+        take(config, nodes);
+    } else if (nodes->count > 0) {
+        path_of(config, "", path, sizeof path);
+        tr_say(TR_STATUS,
+               "the nodes in the configuration have changed since 'tryst cluster apply': "
+               "the configuration holds");
+        unlink(path);
+    }
+    free(nodes);
+}
+
+static bool write_whole(int file, const char *text, size_t size)
+{
+    bool is_written = file >= 0 && write(file, text, size) == (ssize_t)size && fsync(file) == 0;
+    if (file >= 0)
+        close(file);
+    return is_written;
+}
+
+/* Either the old file or the new one is there, whatever happens. */
+static bool keep(const struct tr_config *config, const struct nodes *nodes)
+{
+    static const char *const keys[] = {"", "node", "joining", "leaving"};
+    char path[TR_CONFIG_TEXT + 32];
+    char next[TR_CONFIG_TEXT + 32];
+    char *text = malloc(TR_VIEW_TEXT_MAX);
+    if (text == NULL)
+        abort();
+    size_t size = (size_t)snprintf(
+        text, TR_VIEW_TEXT_MAX,
+        "# Set by 'tryst cluster apply'. It holds until the nodes in the configuration change.\n"
+        "[cluster]\nconfigured = %016llx\n",
+        (unsigned long long)config->configured);
+    for (uint32_t i = 0; i < nodes->count; i++)
+        size += (size_t)snprintf(text + size, TR_VIEW_TEXT_MAX - size, "%s = %s\n",
+                                 keys[nodes->list[i].role], nodes->list[i].address);
+    path_of(config, "", path, sizeof path);
+    path_of(config, ".next", next, sizeof next);
+    int file = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    bool is_kept = write_whole(file, text, size) && rename(next, path) == 0;
+    free(text);
+    int folder = is_kept ? open(config->data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    is_kept = folder >= 0 && fsync(folder) == 0;
+    if (folder >= 0)
+        close(folder);
+    return is_kept;
+}
+
+bool tr_view_apply(struct tr_config *config, struct tr_span text, struct tr_problem *problem)
+{
+    struct nodes *nodes = calloc(1, sizeof *nodes);
+    if (nodes == NULL)
+        abort();
+    bool is_good = parse(text, nodes, problem);
+    if (is_good && config->has_disk && !keep(config, nodes)) {
+        tr_problem_set(problem, 507, "it cannot be kept in the data directory: ", strerror(errno),
+                       NULL);
+        is_good = false;
+    }
+    if (is_good)
+        take(config, nodes);
+    free(nodes);
+    return is_good;
+}
