@@ -554,6 +554,8 @@ void tr_pops_finish(struct tr_node *node, struct tr_effects *out)
         flight->next = node->flight_free;
         node->flight_free = index;
         node->flight_count--;
+        /* Not when it ended: of two that wait here the first would take the destination along. */
+        node->destinations[flight->destination].flights--;
         hold_queue(node, flight->destination);
         drop_destination(node, flight->destination);
     }
@@ -568,7 +570,6 @@ void tr_callback_ended(struct tr_node *node, const struct tr_event *event)
     flight->result = event->of.callback.result;
     flight->status = event->of.callback.status;
     flight->retry_after_ms = event->of.callback.retry_after_ms;
-    destination->flights--;
     if (flight->result == TR_CALLBACK_TIMED_OUT)
         destination->limit =
             destination->limit / 2 > LIMIT_LEAST ? destination->limit / 2 : LIMIT_LEAST;
