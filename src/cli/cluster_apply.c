@@ -459,10 +459,25 @@ static void draw_bar(unsigned percent, const char *what)
     fflush(stderr);
 }
 
+/* Whom it waits for, and why: said when that changes. */
+static void say_waiting(const struct tr_cluster_member *member, char said[TR_MEMBER_NAME + 96])
+{
+    char text[TR_MEMBER_NAME + 96];
+    snprintf(text, sizeof text, "waiting for %s%s", member->address,
+             member->told.is_reached ? ""
+                                     : ", which is down: bring it back, or end this and --force");
+    if (strcmp(text, said) == 0)
+        return;
+    memcpy(said, text, sizeof text);
+    if (!member->told.is_reached)
+        fprintf(stderr, "\n%s\n", text);
+}
+
 static void wait_until_done(struct apply *apply, bool is_final, const char *what)
 {
     bool is_drawn = isatty(STDERR_FILENO) == 1;
     unsigned calm = 0;
+    char said[TR_MEMBER_NAME + 96] = "";
     struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
     if (!is_drawn)
         fprintf(stderr, "%s\n", what);
@@ -474,6 +489,8 @@ static void wait_until_done(struct apply *apply, bool is_final, const char *what
         for (size_t i = 0; i < apply->members.count; i++) {
             unsigned done = done_by(apply, &apply->members.list[i], is_final);
             sum += done;
+            if (is_done && done < 100)
+                say_waiting(&apply->members.list[i], said);
             is_done &= done == 100;
         }
         calm = is_done ? calm + 1 : 0;
@@ -510,8 +527,11 @@ static bool is_there_already(const struct apply *apply)
 static void print_end(const struct apply *apply)
 {
     for (size_t i = 0; i < apply->members.count; i++) {
-        if (!is_target(apply, apply->members.list[i].address))
-            printf("%s is empty, and may be stopped\n", apply->members.list[i].address);
+        const struct tr_cluster_member *member = &apply->members.list[i];
+        if (!is_target(apply, member->address))
+            printf(member->told.is_reached ? "%s is empty, and may be stopped\n"
+                                           : "%s is down; what it alone holds stays there\n",
+                   member->address);
     }
     printf("done: %zu nodes, every timer is where it belongs\n", apply->target_count);
 }

@@ -89,9 +89,11 @@ static void print_owed(const struct tr_cluster_members *members)
             bool is_down = strcmp(seen->state, "down") == 0;
             if (seen->owed + seen->queued == 0 && !(seen->is_behind && !is_down))
                 continue;
-            printf("%s owes %s %llu records, %llu messages wait%s\n", told->node, seen->address,
-                   (unsigned long long)seen->owed, (unsigned long long)seen->queued,
-                   seen->is_behind ? ", more are being looked for" : "");
+            printf(
+                "%s has told %s of %llu records that it may not have yet, %llu messages wait%s\n",
+                told->node, seen->address, (unsigned long long)seen->owed,
+                (unsigned long long)seen->queued,
+                seen->is_behind ? ", more are being looked for" : "");
         }
     }
 }
@@ -191,21 +193,31 @@ static enum tr_exit read_options(int argc, char **argv, const char **node, bool 
     return step == TR_OPTIONS_BAD ? TR_EXIT_USAGE : TR_EXIT_OK;
 }
 
-enum tr_exit tr_command_cluster_status(int argc, char **argv)
+/* Asks all nodes; false: there is nothing more to do, and *status says how it ended. */
+static bool begin(const char *command, int argc, char **argv, struct tr_cluster_members *members,
+                  bool *is_json, enum tr_exit *status)
 {
     const char *node = NULL;
-    bool is_json = false;
     bool is_help = false;
-    enum tr_exit status = read_options(argc, argv, &node, &is_json, &is_help);
-    struct tr_cluster_members members;
-    if (status != TR_EXIT_OK)
-        return status;
+    *status = read_options(argc, argv, &node, is_json, &is_help);
+    if (*status != TR_EXIT_OK)
+        return false;
     if (is_help) {
         tr_help_print(stdout, "cluster");
-        return TR_EXIT_OK;
+        return false;
     }
-    if (!tr_members_ask("cluster status", tr_node_address_or_default(node), &members))
-        return TR_EXIT_FAILED;
+    bool is_there = tr_members_ask(command, tr_node_address_or_default(node), members);
+    *status = is_there ? TR_EXIT_OK : TR_EXIT_FAILED;
+    return is_there;
+}
+
+enum tr_exit tr_command_cluster_status(int argc, char **argv)
+{
+    struct tr_cluster_members members;
+    bool is_json = false;
+    enum tr_exit status;
+    if (!begin("cluster status", argc, argv, &members, &is_json, &status))
+        return status;
     struct summary summary = summarize(&members);
     if (is_json)
         print_json(&members);
@@ -221,19 +233,11 @@ static enum tr_exit resync(int argc, char **argv)
     static const char request[] =
         "POST /cluster/resync HTTP/1.1\r\nHost: node\r\nContent-Length: 0\r\n"
         "Connection: close\r\n\r\n";
-    const char *node = NULL;
-    bool is_json = false;
-    bool is_help = false;
-    enum tr_exit status = read_options(argc, argv, &node, &is_json, &is_help);
     struct tr_cluster_members members;
-    if (status != TR_EXIT_OK)
+    bool is_json = false;
+    enum tr_exit status;
+    if (!begin("cluster resync", argc, argv, &members, &is_json, &status))
         return status;
-    if (is_help) {
-        tr_help_print(stdout, "cluster");
-        return TR_EXIT_OK;
-    }
-    if (!tr_members_ask("cluster resync", tr_node_address_or_default(node), &members))
-        return TR_EXIT_FAILED;
     for (size_t i = 0; i < members.count; i++) {
         struct tr_reply reply;
         if (!members.list[i].told.is_reached) {

@@ -28,7 +28,6 @@ void tr_barrier_begin(struct tr_node *node)
     node->is_serving |= node->is_popping;
     node->barrier_ms = node->now_ms;
     node->stats.barriers++;
-
     node->announced_ms = 0;
     for (uint32_t i = 1; i < node->member_count; i++)
         node->peers[i].has_told = false;

@@ -41,7 +41,6 @@ static void claim(struct tr_node *node, const struct tr_record *record)
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_breaks(node, TWIN_NO_CLAIMS) ? 0 : tr_names(record, names);
     node->stats.claims++;
-
     for (unsigned i = 0; i < count; i++) {
         bool is_told = tr_is_listed(record, names[i]) || !tr_breaks(node, TWIN_ONE_LIST);
         tr_cover(node, RULE_CLAIMED);

@@ -323,7 +323,7 @@ struct tr_node_peer {
     uint64_t heard_ms; /* how long ago */
     int64_t clock_ms;  /* its clock less ours */
     uint32_t queued;   /* messages that wait to be sent */
-    uint64_t owed;     /* records that it was told of and has not acknowledged */
+    uint64_t owed;     /* records that it was told of lately, and may not have acknowledged */
     uint8_t fill;      /* of its memory or disk, per cent */
 };
 

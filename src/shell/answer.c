@@ -2,7 +2,6 @@
 #include "shell/answer.h"
 
 #include "shell/cluster.h"
-
 #include "timer/book.h"
 #include "wire/text.h"
 

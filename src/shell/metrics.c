@@ -213,7 +213,7 @@ static void put_peers(struct tr_writer *out, const struct tr_node *node)
     put_one(out, "tryst_replication_queue", "gauge", "Messages that wait to be sent to others.",
             queued);
     put_one(out, "tryst_replication_owed", "gauge",
-            "Records that others were told of and have not acknowledged.", owed);
+            "Records that others were told of, and are looked at again within a second.", owed);
     put_head(out, "tryst_clock_skew_seconds", "gauge", "The largest difference to another clock.");
     tr_put_text(out, "tryst_clock_skew_seconds ");
     put_value(out, (uint64_t)skew_ms * 1000, true);
