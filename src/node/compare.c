@@ -228,7 +228,8 @@ static bool may_walk(const struct tr_node *node, const struct tr_peer *peer)
         peer->compare == COMPARE_NOT || (peer->compare == COMPARE_DONE && peer->has_sent_sums);
     bool is_waiting = !is_done && node->now_ms < peer->compare_ms + PATIENCE_MS;
     return peer->is_behind && peer->is_up && !is_waiting && node->is_popping &&
-           peer->count < WINDOW && peer->owed.count < OWED_MAX;
+           peer->count < WINDOW && peer->owed.count < OWED_MAX &&
+           (peer->owed.count == 0 || !tr_arena_is_tight(&node->arena));
 }
 
 void tr_compare_run(struct tr_node *node, uint16_t index)

@@ -62,6 +62,7 @@ enum tr_telling {
     TELL_AT_ONCE, /* what came of a pop: it has happened, whatever becomes of this node's disk */
     TELL_DURABLE, /* what stands or falls with other records that are written with it */
     TELL_WHOLE,   /* a record that is new to the list, when it is durable */
+    TELL_PART,    /* likewise, one without which what is told after it must not be known */
 };
 
 /* What is done when the log has an entry, besides arming its record. */
@@ -116,6 +117,7 @@ enum tr_message_kind {
     MESSAGE_WRITE,  /* the record of an operation */
     MESSAGE_ASK,
     MESSAGE_CLAIM,
+    MESSAGE_PART,    /* all of a failed pop that split off, before its timer is told to go on */
     MESSAGE_OUTCOME, /* a record's order and times, as they are when it is sent */
     MESSAGE_ACK,
     MESSAGE_DROPPED,
@@ -258,6 +260,7 @@ struct tr_settling {
     bool is_told;          /* what it waits for */
     uint64_t found;        /* records that are not where they belong, so far in this walk */
     uint64_t unsettled;    /* and in the one before */
+    bool is_missed;        /* there may be some that this walk had passed by then */
     uint32_t offers;       /* so far in this walk */
     uint32_t walks;
     uint64_t cursor;      /* records up to this hash were looked at */

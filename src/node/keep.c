@@ -161,7 +161,6 @@ void tr_drop(struct tr_node *node, tr_ref ref)
     tr_forget_entry(node, ref);
     tr_book_unpack(&node->book, ref, &record);
     tr_note_dropped(node, &record);
-    node->stats.drops++;
     tr_log_end(node, TR_LOG_DROP, &record);
     tr_log_dropped(node, &record);
     tr_count(node, &record, -1);

@@ -249,7 +249,7 @@ static bool is_alone(const struct tr_node *node, const struct tr_event *event)
            tr_span_equals(event->of.view.nodes[0].address, node->config.address);
 }
 
-static void change_view(struct tr_node *node, const struct tr_event *event)
+static void change_view(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     bool is_first = !tr_is_clustered(node);
     if (is_first && node->member_count == 1 && is_alone(node, event)) {
@@ -257,8 +257,10 @@ static void change_view(struct tr_node *node, const struct tr_event *event)
         node->is_serving = true;
         return;
     }
-    if (!tr_view_set(node, event->of.view.nodes, event->of.view.count))
+    if (!tr_view_set(node, event->of.view.nodes, event->of.view.count)) {
+        tr_note(out, TR_NOTE_VIEW_REFUSED, 0, 0);
         return;
+    }
     /* One that was alone and to which others come has missed nothing. One that joins them has. */
     if (is_first && (!node->is_serving || node->members[0].role == TR_ROLE_JOINING)) {
         node->is_serving = false;
@@ -333,7 +335,7 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
         configure(node, event->of.config);
         return;
     case TR_EVENT_VIEW_CHANGED:
-        change_view(node, event);
+        change_view(node, event, out);
         return;
     case TR_EVENT_LINK_UP:
         tr_link_up(node, event->of.frame.peer);

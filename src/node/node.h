@@ -165,6 +165,7 @@ enum tr_note {
     TR_NOTE_PEER_UP,        /* number = which */
     TR_NOTE_PEER_DOWN,      /* likewise */
     TR_NOTE_SETTLED,        /* everything is where it belongs: number = records held */
+    TR_NOTE_VIEW_REFUSED,   /* too many nodes were ever heard of: the view before stays */
     TR_NOTE_UNSETTLED_DOWN, /* not all, since a node is down: number = which */
     TR_NOTE_UNSETTLED_VIEW, /* not all, since a node has another view: number = which */
 };
@@ -273,7 +274,8 @@ struct tr_node_stats {
     uint64_t records_in;  /* that other nodes sent */
     uint64_t drops;       /* records let go because they belong elsewhere */
     uint64_t barriers;    /* times that it waited to hear what it missed */
-    uint64_t operations;  /* clients' requests under way in the cluster */
+    uint64_t forgotten_early; /* tombstones let go for want of memory */
+    uint64_t operations;      /* clients' requests under way in the cluster */
     bool is_ready;
     bool is_disk_full;
     bool is_serving;   /* it takes requests */

@@ -493,6 +493,9 @@ static void begin_writing(struct tr_node *node, struct tr_operation *operation,
         end(node, operation);
         return;
     }
+    /* Asking may have taken the time until a stand-in is looked for. */
+    tr_mono_ms next_ms = operation->started_ms + SILENT_MS;
+    node->operations_ms = next_ms < node->operations_ms ? next_ms : node->operations_ms;
     send(node, operation, out);
 }
 
@@ -759,6 +762,7 @@ void tr_operation_read(const struct tr_node *node, uint32_t index, struct tr_rec
     *record = unpack(node, &operation);
 }
 
+/* When it is to be looked at, whatever is heard. */
 static tr_mono_ms next_of(const struct tr_operation *operation)
 {
     if (operation->stage == STAGE_TELLING)

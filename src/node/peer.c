@@ -53,7 +53,9 @@ void tr_send(struct tr_node *node, uint16_t index, struct tr_message message)
 {
     struct tr_peer *peer = &node->peers[index];
     uint32_t slot = node->message_free;
-    bool is_full = peer->count >= node->config.messages_max / PEER_SHARE ||
+    uint32_t share = node->config.messages_max / PEER_SHARE;
+    bool is_bulk = message.kind >= MESSAGE_DROP; /* it leaves room for what somebody waits for */
+    bool is_full = peer->count >= (is_bulk ? share / 2 : share) ||
                    (slot == NONE && node->message_fresh == node->config.messages_max);
     if (!peer->is_greeted || is_full) {
         peer->is_behind = true;
@@ -283,6 +285,7 @@ static void put_entry(struct tr_node *node, const struct tr_message *message,
             tr_frame_put_outcome(writer, &record, (int64_t)(record.due_ms - node->steady_ms),
                                  tr_list_check(node, &record));
         return;
+    case MESSAGE_PART:
     case MESSAGE_COPY:
         if (find_record(node, message, &record))
             put_record(node, writer, &record);
@@ -304,6 +307,7 @@ static void put_entry(struct tr_node *node, const struct tr_message *message,
 static enum tr_frame_kind frame_of(enum tr_message_kind kind)
 {
     switch (kind) {
+    case MESSAGE_PART:
     case MESSAGE_COPY:
         return TR_FRAME_COPIES;
     case MESSAGE_OUTCOME:
@@ -347,7 +351,12 @@ static void send_queue(struct tr_node *node, uint16_t index, enum tr_message_kin
     tr_frame_put(&writer, &frame);
     size_t most = kind == MESSAGE_COPY ? BULK_SIZE : BATCH_SIZE;
     for (unsigned i = 0; i < BATCH_COUNT && queue->count > 0 && writer.size < most; i++) {
+        struct tr_writer before = writer;
         put_entry(node, &node->messages[queue->first], &writer);
+        if (writer.is_full) { /* its data is of a time with a higher limit: in a later step */
+            writer = before;
+            break;
+        }
         drop_first(node, peer, queue);
     }
     end_frame(node, index, &writer, out);
@@ -358,6 +367,9 @@ static void send_queue(struct tr_node *node, uint16_t index, enum tr_message_kin
 static void send_messages(struct tr_node *node, uint16_t index, struct tr_effects *out)
 {
     struct tr_peer *peer = &node->peers[index];
+    bool is_starting = (peer->flags & TR_BEAT_READY) == 0; /* by samples it corrects its clock */
+    if (is_starting && peer->queues[MESSAGE_OUTCOME].count > 0 && has_frame_room(node, out))
+        send_queue(node, index, MESSAGE_OUTCOME, out);
     for (unsigned kind = 0; kind < MESSAGE_KINDS && peer->count > 0; kind++) {
         if (peer->queues[kind].count > 0 && has_frame_room(node, out))
             send_queue(node, index, (enum tr_message_kind)kind, out);

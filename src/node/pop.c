@@ -16,6 +16,9 @@
 
 #define LOOK_MS           100 /* whether it is its turn by now */
 #define TOMBSTONE_LOOK_MS 15000
+#define TOMBSTONE_SIZE    128 /* bytes, with its entries in the wheel and the index */
+#define KNOWN_SHARE       8   /* of the memory, for tombstones that their lists have; */
+#define OWED_SHARE        2   /* for all of them */
 #define LIMIT_LEAST       1
 #define DUE_SLICE         2048    /* timers taken from the wheel in a step, so that none is long */
 #define RETRY_AFTER_MS    3600000 /* a receiver may ask for an hour's patience, no more */
@@ -227,7 +230,8 @@ static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record
 }
 
 /* A record in the wheel under its due time, or, for one that waits for its turn, under a later one.
- * An entry too many does no harm: it is looked at, and its turn has not come. */
+ * An entry too many does no harm: it is looked at, and its turn has not come; when the pop is made
+ * it is gone. Not so with tombstones, which may wait for long and hear of many changes. */
 bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *entry)
 {
     if (!tr_is_clustered(node))
@@ -236,6 +240,8 @@ bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *en
         tr_book_state(&node->book, entry->ref) != TR_STATE_ARMED)
         return false;
     tr_steady_ms due_ms = tr_book_due(&node->book, entry->ref);
+    if ((tr_book_flags(&node->book, entry->ref) & TR_RECORD_TOMBSTONE) != 0)
+        return entry->due_ms == due_ms;
     return entry->due_ms >= due_ms; /* a claim may hold it back for as long as it likes */
 }
 
@@ -258,16 +264,38 @@ static bool are_all_up(const struct tr_node *node)
     return true;
 }
 
-/* Everybody who could bring back what it ended has heard of it; while records may be elsewhere than
- * placed, nobody knows who that is. */
-static bool may_forget(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
+/* Whether tombstones take more than one part in `share` of the memory, which is for timers. */
+static bool are_many(const struct tr_node *node, unsigned share)
 {
-    bool is_known = tr_is_known(node, ref, record) && record->from_count == 0 &&
-                    !tr_is_wide(node) && are_all_up(node);
-    bool is_old = node->steady_ms >= record->due_ms + node->config.tombstone_keep_ms;
-    bool may = is_known || is_old || tr_breaks(node, TWIN_FORGET_AT_ONCE);
+    uint64_t room = (uint64_t)node->arena.block_count * TR_ARENA_BLOCK / share;
+    return node->stats.tombstones > room / TOMBSTONE_SIZE;
+}
+
+/* Everybody who could bring back what it ended has heard of it; while records may be elsewhere than
+ * placed, nobody knows who that is. When there are too many, those go that their list has. */
+static bool may_forget(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    bool is_known = tr_is_known(node, ref, record) && record->from_count == 0;
+    bool is_safe = is_known && !tr_is_wide(node) && are_all_up(node);
+    bool is_old =
+        node->steady_ms >= record->due_ms - record->lag_ms + node->config.tombstone_keep_ms;
+    bool is_early = !is_safe && !is_old &&
+                    (are_many(node, OWED_SHARE) || (is_known && are_many(node, KNOWN_SHARE)));
+    bool may = is_safe || is_old || is_early || tr_breaks(node, TWIN_FORGET_AT_ONCE);
+    node->stats.forgotten_early += is_early;
     tr_cover(node, may ? RULE_TOMBSTONE_GONE : RULE_TOMBSTONE_KEPT);
     return may;
+}
+
+/* Under a due time of its own: of all entries that it has had, one is live. */
+static void keep_tombstone(struct tr_node *node, tr_ref ref, struct tr_record *record)
+{
+    tr_steady_ms at_ms = node->steady_ms + TOMBSTONE_LOOK_MS;
+    record->lag_ms += at_ms - record->due_ms;
+    record->due_ms = at_ms;
+    tr_ref placed = tr_book_update(&node->book, ref, record);
+    TR_ASSERT(placed != TR_ARENA_NONE); /* it grows by a byte or two, from the arena's reserve */
+    tr_arm(node, placed);
 }
 
 /* True: it was put off. */
@@ -277,12 +305,15 @@ static bool put_off(struct tr_node *node, tr_ref ref)
     if (!tr_is_clustered(node))
         return false;
     tr_book_unpack(&node->book, ref, &record);
-    tr_steady_ms at_ms = node->is_popping ? turn_at(node, &record) : node->steady_ms + LOOK_MS;
     if ((record.flags & TR_RECORD_TOMBSTONE) != 0) {
-        if (may_forget(node, ref, &record))
-            return false;
-        at_ms = node->steady_ms + TOMBSTONE_LOOK_MS;
+        bool is_kept = !may_forget(node, ref, &record);
+        if (is_kept)
+            keep_tombstone(node, ref, &record);
+        return is_kept;
     }
+    if ((record.flags & TR_RECORD_DEAD) != 0)
+        return false; /* it was kept for long enough, by each on its own */
+    tr_steady_ms at_ms = node->is_popping ? turn_at(node, &record) : node->steady_ms + LOOK_MS;
     if (at_ms <= node->steady_ms)
         return false;
     look_again(node, ref, at_ms);
@@ -416,7 +447,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     tr_log_record(node, ref, &part);
     tr_count(node, &part, 1);
     tr_arm(node, ref);
-    tr_tell(node, ref, TELL_WHOLE);
+    tr_tell(node, ref, TELL_PART);
     tr_limit_parts(node, part.id, part.part, out);
     return true;
 }

@@ -11,6 +11,7 @@
 #include "node/internal.h"
 
 #define OWED_WALK_MS  500
+#define OWED_WINDOW   1024 /* messages that wait, beyond which nothing is sent again */
 #define OWED_LONG     8192
 #define HEARSAY_MAX   (TR_LOG_NODES_MAX - TR_VIEW_NODES_MAX) /* names; the rest is for views */
 #define CLAIMED_BY_MS 1500 /* a pop under way is claimed after a second */
@@ -303,7 +304,7 @@ void tr_owe(struct tr_node *node, tr_ref ref)
         if (names[i] == 0 || !tr_is_owed(node, ref, names[i], &record))
             continue;
         struct tr_peer *peer = &node->peers[names[i]];
-        if (peer->is_greeted && peer->owed.count < OWED_MAX &&
+        if (peer->is_greeted && peer->owed.count < OWED_MAX && !tr_arena_is_tight(&node->arena) &&
             tr_fifo_push(&peer->owed, &node->arena, entry))
             continue;
         peer->is_passed |= peer->cursor > 0; /* the walk that is under way may be beyond it */
@@ -326,7 +327,7 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
             !tr_is_owed(node, entry.ref, index, &record) ||
             (!tr_is_listed(&record, index) && !is_owed_drop(&record, index)))
             continue;
-        if (entry.due_ms <= node->steady_ms) {
+        if (entry.due_ms <= node->steady_ms && peer->count < OWED_WINDOW) {
             tr_cover(node, RULE_OWED);
             tr_send_owed(node, index, &record);
             entry.due_ms = node->steady_ms + AGAIN_OWED_MS;
@@ -393,13 +394,20 @@ void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling)
         tell(node, &record, MESSAGE_OUTCOME);
     tr_wait(node, (struct tr_waiting){
                       .then = telling == TELL_AT_ONCE ? THEN_OWE : THEN_TELL,
-                      .token = telling == TELL_WHOLE,
+                      .token = (uint64_t)telling,
                       .id = record.id,
                       .part = record.part,
                       .version = record.version,
                       .ref = ref,
                       .order = tr_record_order(&record),
                   });
+}
+
+static enum tr_message_kind message_kind_of(enum tr_telling telling)
+{
+    return telling == TELL_WHOLE  ? MESSAGE_COPY
+           : telling == TELL_PART ? MESSAGE_PART
+                                  : MESSAGE_OUTCOME;
 }
 
 void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out)
@@ -422,7 +430,7 @@ void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_e
     else if (waiting->then == THEN_ACK && ref != TR_ARENA_NONE)
         tr_send(node, waiting->peer, message_of(waiting, MESSAGE_ACK));
     else if (waiting->then == THEN_TELL && ref != TR_ARENA_NONE)
-        tell(node, &held, waiting->token != 0 ? MESSAGE_COPY : MESSAGE_OUTCOME);
+        tell(node, &held, message_kind_of((enum tr_telling)waiting->token));
     else if (waiting->then == THEN_DROPPED)
         tr_send(node, waiting->peer, message_of(waiting, MESSAGE_DROPPED));
     if (ref == TR_ARENA_NONE)
@@ -553,6 +561,7 @@ static void learn(struct tr_node *node, const struct tr_record *record, tr_ref r
             tr_send_drop(node, names[i], record);
     }
     tr_cover(node, RULE_STRAY_LEARNS);
+    node->stats.drops++;
     tr_drop(node, ref);
     tr_note_dropped(node, record);
 }
@@ -650,6 +659,7 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
                 TELL_DURABLE);
     else
         tr_drop(node, ref);
+    node->stats.drops += ref != TR_ARENA_NONE;
     if (named->part == 0) {
         struct tr_record ended = *named;
         ended.flags = 0;

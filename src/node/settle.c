@@ -43,7 +43,9 @@
  * it is this one that has not heard. */
 static bool views_agree(const struct tr_node *node)
 {
-    bool knows_others = node->view.count > 1 || node->members[0].role == TR_ROLE_NONE;
+    bool knows_others = node->members[0].role == TR_ROLE_NONE;
+    for (uint32_t i = 1; i < node->member_count; i++)
+        knows_others |= node->members[i].role != TR_ROLE_NONE;
     for (uint32_t i = 1; i < node->member_count; i++) {
         const struct tr_peer *peer = &node->peers[i];
         bool is_asked = node->members[i].role != TR_ROLE_NONE || !knows_others;
@@ -78,6 +80,7 @@ void tr_settle_again(struct tr_node *node)
 {
     node->settling.is_walking = true;
     node->settling.found = 0;
+    node->settling.is_missed = false;
     node->settling.offers = 0;
     node->settling.cursor = 0;
 }
@@ -255,6 +258,7 @@ static void leave(struct tr_node *node, tr_ref ref, const struct tr_record *reco
     if ((state != TR_STATE_ARMED && state != TR_STATE_UNSAFE) || !tr_has_room(node, record))
         return;
     tr_cover(node, RULE_LEFT);
+    node->stats.drops++;
     tr_drop(node, ref);
 }
 
@@ -320,6 +324,7 @@ void tr_settle_look(struct tr_node *node, tr_ref ref, bool may_send)
     if (!look(node, ref, may_send))
         return;
     set_unsettled(node, true);
+    node->settling.is_missed = true;
     if (!node->settling.is_walking && node->settling.again_ms > node->now_ms + AGAIN_MS)
         node->settling.again_ms = node->now_ms + AGAIN_MS;
 }
@@ -383,10 +388,10 @@ static void end_walk(struct tr_node *node, struct tr_effects *out)
     settling->walks++;
     if (views_agree(node))
         settling->view = node->view.id;
-    bool is_left = settling->found > 0 || settling->moves.count > 0;
+    bool is_left = settling->found > 0 || settling->is_missed || settling->moves.count > 0;
     settling->unsettled = settling->found;
     report(node, is_left, out);
-    bool is_again = is_left || settling->is_asked;
+    bool is_again = is_left || (settling->is_asked && !settling->is_told);
     settling->again_ms = is_again ? node->now_ms + AGAIN_MS : TR_NODE_NEVER;
     if (tr_breaks(node, TWIN_PAGE_BY_DUE))
         settling->again_ms = TR_NODE_NEVER;
@@ -463,7 +468,7 @@ static void run_moves(struct tr_node *node)
     for (uint32_t count = settling->moves.count; count > 0; count--) {
         struct tr_fifo_entry entry = tr_fifo_pop(&settling->moves, &node->arena);
         if (is_due && tr_arena_holds(&node->arena, entry.ref))
-            settling->found += look(node, entry.ref, true);
+            settling->is_missed |= look(node, entry.ref, true);
         if (is_under_way(node, entry.ref) && settling->moves.count < MOVES_MAX)
             tr_fifo_push(&settling->moves, &node->arena, entry);
     }

@@ -65,6 +65,8 @@ void tr_answer_problem(struct tr_answer *answer, const struct tr_problem *proble
 
 void tr_answer_cluster(struct tr_answer *answer, struct tr_daemon *daemon)
 {
+    struct tr_event now = {.kind = TR_EVENT_TICK, .has_more = true};
+    tr_daemon_step(daemon, &now); /* before: it may have answers of its own, which are made here */
     reset(answer, 200, "application/json");
     reserve(&answer->body, TR_CLUSTER_TEXT_MAX);
     tr_cluster_describe(daemon, &answer->body);

@@ -10,12 +10,13 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "shell/address.h"
+#include "shell/links.h"
 #include "shell/names.h"
 #include "shell/tls.h"
 #include "wire/http.h"
 #include "wire/uri.h"
 
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -298,15 +299,11 @@ static void on_open(struct tr_stream *stream, bool is_open)
 
 static bool is_denied(const struct tr_config *config, const struct sockaddr_storage *address)
 {
-    const uint8_t *bytes = address->ss_family == AF_INET6
-                               ? ((const struct sockaddr_in6 *)address)->sin6_addr.s6_addr
-                               : (const uint8_t *)&((const struct sockaddr_in *)address)->sin_addr;
-    bool is_ipv6 = address->ss_family == AF_INET6;
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-    if (is_ipv6 && memcmp(bytes, mapped, sizeof mapped) == 0) {
-        bytes += 12; /* an IPv4 address in IPv6's clothes */
-        is_ipv6 = false;
-    }
+    uint8_t host[16];
+    tr_address_host(address, host);
+    bool is_ipv6 = memcmp(host, mapped, sizeof mapped) != 0;
+    const uint8_t *bytes = is_ipv6 ? host : host + sizeof mapped;
     for (size_t i = 0; i < config->deny_count; i++) {
         const struct tr_network *network = &config->deny[i];
         unsigned whole = network->bits / 8;
@@ -317,14 +314,6 @@ static bool is_denied(const struct tr_config *config, const struct sockaddr_stor
             return true;
     }
     return false;
-}
-
-static void set_port(struct sockaddr_storage *address, uint16_t port)
-{
-    if (address->ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
-    else
-        ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
 /* Files are few: a connection that nobody uses makes room for one that somebody wants. */
@@ -345,9 +334,13 @@ static void spare_link(struct tr_caller *caller)
 static void connect_to(struct call *call, const struct sockaddr_storage *address)
 {
     struct tr_caller *caller = call->caller;
-    if (is_denied(&caller->daemon->config, address)) {
+    const struct tr_config *config = &caller->daemon->config;
+    bool is_node =
+        !config->may_call_nodes && tr_links_is_at_node(caller->daemon->links, address, call->port);
+    if (is_node || is_denied(config, address)) {
         caller->daemon->metrics.callbacks_denied++;
-        tr_say(TR_INFO, "callback to %s refused: its address is in a denied network", call->host);
+        tr_say(TR_INFO, "callback to %s refused: %s", call->host,
+               is_node ? "it is a node of the cluster" : "its address is in a denied network");
         if (has_next_address(call))
             start(call);
         else
@@ -355,7 +348,7 @@ static void connect_to(struct call *call, const struct sockaddr_storage *address
         return;
     }
     struct sockaddr_storage target = *address;
-    set_port(&target, call->port);
+    tr_address_set_port(&target, call->port);
     spare_link(caller);
     struct link *link = calloc(1, sizeof *link);
     if (link == NULL)
@@ -404,8 +397,7 @@ static void start(struct call *call)
         return;
     }
     struct sockaddr_storage address;
-    if (uv_ip4_addr(call->host, call->port, (struct sockaddr_in *)&address) == 0 ||
-        uv_ip6_addr(call->host, call->port, (struct sockaddr_in6 *)&address) == 0)
+    if (tr_address_parse(call->host, call->port, &address))
         connect_to(call, &address);
     else
         tr_names_find(caller->names, call->host, &call->wait);

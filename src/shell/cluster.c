@@ -106,8 +106,6 @@ void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out)
     struct tr_node_stats stats;
     struct tr_node_peer self;
     const struct tr_node *node = daemon->node;
-    struct tr_event now = {.kind = TR_EVENT_TICK, .has_more = true};
-    tr_daemon_step(daemon, &now);
     tr_node_stats(node, &stats);
     tr_node_peer(node, 0, &self);
     bool is_alone = tr_node_view(node) == 0;
@@ -184,7 +182,7 @@ bool tr_cluster_apply(struct tr_daemon *daemon, int file, struct tr_span proof, 
         daemon->metrics.applies_refused++;
         return false;
     }
-    if (!tr_view_apply(&daemon->config, text, problem))
+    if (!tr_view_apply(&daemon->config, daemon->node, text, problem))
         return false;
     daemon->challenge = 0;
     tr_daemon_set_view(daemon);

@@ -5,6 +5,7 @@
  */
 #include "shell/config.h"
 
+#include "wire/address.h"
 #include "wire/ini.h"
 
 #include <arpa/inet.h>
@@ -477,19 +478,31 @@ static void complete_address(char address[TR_CONFIG_ADDRESS], unsigned port)
     snprintf(address, TR_CONFIG_ADDRESS, is_bare_ipv6 ? "[%.240s]:%u" : "%.240s:%u", host, port);
 }
 
+static void check_address(struct loader *loader, const char *address)
+{
+    const char *wrong = tr_address_fault((struct tr_span){address, strlen(address)});
+    if (wrong != NULL)
+        fault(loader, "[cluster] %s: %s", address, wrong);
+}
+
 static void complete_nodes(struct loader *loader)
 {
     struct tr_config *config = loader->config;
     unsigned port = (unsigned)config->bind_port;
     if (config->localhost[0] == '\0') {
         bool is_any = strcmp(config->bind_address, "0.0.0.0") == 0;
+        bool is_any_ipv6 = strcmp(config->bind_address, "::") == 0;
         snprintf(config->localhost, sizeof config->localhost, "%s",
-                 is_any ? "127.0.0.1" : config->bind_address);
+                 is_any        ? "127.0.0.1"
+                 : is_any_ipv6 ? "::1"
+                               : config->bind_address);
     }
     complete_address(config->localhost, port);
+    check_address(loader, config->localhost);
     uint32_t leaving = 0;
     for (uint32_t i = 0; i < config->node_count; i++) {
         complete_address(config->nodes[i].address, port);
+        check_address(loader, config->nodes[i].address);
         leaving += config->nodes[i].role == TR_ROLE_LEAVING;
         for (uint32_t k = 0; k < i; k++) {
             if (strcmp(config->nodes[i].address, config->nodes[k].address) == 0)
@@ -504,9 +517,14 @@ static void read_secret(struct loader *loader)
 {
     struct tr_config *config = loader->config;
     size_t size = 0;
-    if (config->secret_file[0] == '\0')
+    const char *from_environment = getenv("TRYST_CLUSTER_SECRET");
+    struct stat status;
+    if (config->secret_file[0] == '\0' || (from_environment != NULL && from_environment[0] != '\0'))
         return;
     int file = open(config->secret_file, O_RDONLY | O_CLOEXEC);
+    if (file >= 0 && fstat(file, &status) == 0 && (status.st_mode & S_IROTH) != 0)
+        tr_say(TR_WARNING, "[cluster] secret-file %s can be read by everybody: chmod o-r it",
+               config->secret_file);
     char *text = file < 0 ? NULL : read_whole(file, &size);
     while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r'))
         size--;

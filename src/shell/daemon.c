@@ -23,6 +23,7 @@
 #define GATHER_TURNS    2
 #define TABLES_SIZE     ((size_t)40 << 20)
 #define OPERATIONS_MOST 8192
+#define RESYNC_MS       1000
 #define DRAIN_EXTRA_MS  3000 /* beyond the time limit of callbacks */
 
 static uint64_t clock_us(clockid_t clock)
@@ -118,6 +119,10 @@ static void say_note(const struct tr_daemon *daemon, const struct tr_effect *eff
     case TR_NOTE_UNSETTLED_DOWN:
     case TR_NOTE_UNSETTLED_VIEW:
         say_cluster_note(daemon, effect);
+        return;
+    case TR_NOTE_VIEW_REFUSED:
+        tr_say(TR_ERROR, "the list of nodes is not taken: this store has heard of 1,024 addresses "
+                         "and has no room for more; start with an empty data directory");
         return;
     case TR_NOTE_MEMORY_FULL:
         tr_say(TR_ERROR, "the memory budget is used up: new timers are refused; raise [storage] "
@@ -415,8 +420,10 @@ static void reload(struct tr_daemon *daemon)
                faults, faults == 1 ? "" : "s");
         return;
     }
-    tr_view_choose(&config);
     struct tr_config *now = &daemon->config;
+    config.has_disk = now->has_disk; /* storage waits for a restart */
+    memcpy(config.data_dir, now->data_dir, sizeof config.data_dir);
+    tr_view_choose(&config, now);
     now->log_level = config.log_level;
     now->log_json = config.log_json;
     memcpy(now->log_folder, config.log_folder, sizeof now->log_folder);
@@ -480,6 +487,9 @@ static void drain(struct tr_daemon *daemon)
 void tr_daemon_resync(struct tr_daemon *daemon)
 {
     struct tr_event event = {.kind = TR_EVENT_SETTLE_ASKED};
+    if (daemon->resynced_ms != 0 && uv_now(&daemon->loop) < daemon->resynced_ms + RESYNC_MS)
+        return; /* whoever asks all the time shall not fill the log */
+    daemon->resynced_ms = uv_now(&daemon->loop);
     if (tr_node_view(daemon->node) == 0) {
         tr_say(TR_STATUS, "resync: this node has no peers, so there is nothing to do");
         return;
@@ -589,7 +599,6 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     if (daemon == NULL)
         return 1;
     daemon->config = *config;
-    tr_view_choose(&daemon->config);
     daemon->sources = *sources;
     daemon->started_us = tr_boot_us();
     daemon->metrics.started_s = clock_us(CLOCK_REALTIME) / 1000000;
@@ -598,6 +607,7 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     open_loop(daemon);
     if (!open_node(daemon) || !open_disk(daemon))
         return 1;
+    tr_view_choose(&daemon->config, NULL); /* the data directory is ours by now */
     daemon->server = tr_server_open(daemon);
     daemon->caller = daemon->server == NULL ? NULL : tr_caller_open(daemon);
     daemon->links = daemon->caller == NULL ? NULL : tr_links_open(daemon);

@@ -49,7 +49,8 @@ struct tr_daemon {
     bool is_drained; /* it stops when the last answers are sent */
     bool is_stopped;
     uint64_t started_us;
-    uint64_t challenge; /* for who sets the nodes; 0: not drawn yet */
+    uint64_t resynced_ms; /* when somebody last asked for it */
+    uint64_t challenge;   /* for who sets the nodes; 0: not drawn yet */
     void *region;
     size_t region_size;
     int exit_status;

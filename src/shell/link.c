@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define SIZE_SIZE   4
 #define BUFFER_SIZE 262144 /* of the kernel, each way: what waits there is late, heartbeats too */
@@ -353,12 +354,15 @@ bool tr_link_accept(struct tr_link *link, struct tr_streams *all, int file,
                                "Upgrade: tryst-peer\r\n\r\n";
     link->calls = calls;
     link->stage = TR_LINK_LISTENING;
-    bool has_nonce = draw_nonce(link);
     limit_buffers(file);
+    if (!draw_nonce(link)) {
+        close(file);
+        return false;
+    }
     if (!tr_stream_open(&link->stream, all, file, &stream_calls))
         return false;
-    if (!has_nonce || !tr_stream_put(&link->stream, word, sizeof word - 1))
-        tr_link_close(link);
+    if (!tr_stream_put(&link->stream, word, sizeof word - 1))
+        abort();
     return true;
 }
 

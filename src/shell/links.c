@@ -2,12 +2,12 @@
 #include "shell/links.h"
 
 #include "base/assert.h"
+#include "shell/address.h"
 #include "shell/link.h"
 #include "shell/names.h"
+#include "wire/address.h"
 #include "wire/uri.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ struct tr_links {
     uv_timer_t look;
     struct peer peers[TR_LOG_NODES_MAX];
     struct peer_link *unproven;
-    unsigned unproven_count;
+    unsigned accepted_count;     /* of them */
     struct sockaddr_storage own; /* that links are dialled from */
     bool has_own;
     uint64_t warned_ms; /* when somebody was last said not to be let in */
@@ -75,70 +75,6 @@ static struct tr_span secret_of(const struct tr_links *links)
 
 /* ---- addresses ---- */
 
-/* The host and the port of a node's name. */
-static bool split(struct tr_span name, char host[TR_HOST_MAX], uint16_t *port)
-{
-    size_t colon = name.size;
-    while (colon > 0 && name.text[colon - 1] != ':')
-        colon--;
-    bool is_bracketed = name.size > 2 && name.text[0] == '[';
-    size_t size = colon == 0 ? 0 : colon - 1;
-    const char *text = name.text + (is_bracketed ? 1 : 0);
-    size -= is_bracketed && size >= 2 ? 2 : 0;
-    unsigned long number = strtoul(name.text + colon, NULL, 10);
-    if (size == 0 || size >= TR_HOST_MAX || number == 0 || number > 65535)
-        return false;
-    memcpy(host, text, size);
-    host[size] = '\0';
-    *port = (uint16_t)number;
-    return true;
-}
-
-static bool parse_ip(const char *host, uint16_t port, struct sockaddr_storage *address)
-{
-    return uv_ip4_addr(host, port, (struct sockaddr_in *)address) == 0 ||
-           uv_ip6_addr(host, port, (struct sockaddr_in6 *)address) == 0;
-}
-
-static void set_port(struct sockaddr_storage *address, uint16_t port)
-{
-    if (address->ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
-    else
-        ((struct sockaddr_in *)address)->sin_port = htons(port);
-}
-
-/* The bytes of an IP address; an IPv4 address has four. */
-static void host_of(const struct sockaddr_storage *address, uint8_t host[16])
-{
-    struct sockaddr_in6 ipv6;
-    struct sockaddr_in ipv4;
-    memset(host, 0, 16);
-    memcpy(&ipv6, address, sizeof ipv6);
-    memcpy(&ipv4, address, sizeof ipv4);
-    if (address->ss_family == AF_INET6)
-        memcpy(host, &ipv6.sin6_addr, 16);
-    else
-        memcpy(host, &ipv4.sin_addr, 4);
-}
-
-static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-    uint8_t x[16];
-    uint8_t y[16];
-    host_of(a, x);
-    host_of(b, y);
-    return a->ss_family == b->ss_family && memcmp(x, y, sizeof x) == 0;
-}
-
-static bool is_loopback(const struct sockaddr_storage *address)
-{
-    static const uint8_t ipv6[16] = {[15] = 1};
-    uint8_t host[16];
-    host_of(address, host);
-    return address->ss_family == AF_INET6 ? memcmp(host, ipv6, sizeof host) == 0 : host[0] == 127;
-}
-
 /* Others know this node by its source address: links are dialled from the one it is known by. */
 static void find_own(struct tr_links *links)
 {
@@ -148,8 +84,9 @@ static void find_own(struct tr_links *links)
     struct tr_span name = {config->localhost, strlen(config->localhost)};
     bool is_any =
         strcmp(config->bind_address, "0.0.0.0") == 0 || strcmp(config->bind_address, "::") == 0;
-    links->has_own = (split(name, host, &port) && parse_ip(host, 0, &links->own)) ||
-                     (!is_any && parse_ip(config->bind_address, 0, &links->own));
+    links->has_own =
+        (tr_address_split(name, host, &port) == NULL && tr_address_parse(host, 0, &links->own)) ||
+        (!is_any && tr_address_parse(config->bind_address, 0, &links->own));
 }
 
 /* ---- the ends of links ---- */
@@ -162,7 +99,7 @@ static void unlist(struct peer_link *link)
     if (link->next != NULL)
         link->next->at = link->at;
     link->at = NULL;
-    link->links->unproven_count--;
+    link->links->accepted_count -= !link->link.is_dialled;
 }
 
 static void enlist(struct peer_link *link)
@@ -173,7 +110,7 @@ static void enlist(struct peer_link *link)
     if (link->next != NULL)
         link->next->at = &link->next;
     links->unproven = link;
-    links->unproven_count++;
+    links->accepted_count += !link->link.is_dialled;
 }
 
 /* Forgets what points to it; it may be closed then. True: it was the one that frames go on. */
@@ -353,14 +290,15 @@ static void check_source(struct peer_link *link, const struct sockaddr_storage *
     struct sockaddr_storage source = {0};
     socklen_t size = sizeof source;
     bool is_known = getpeername(link->link.stream.file, (struct sockaddr *)&source, &size) == 0;
-    if (is_known && claimed != NULL && is_same_host(&source, claimed)) {
+    if (is_known && claimed != NULL && tr_address_is_same_host(&source, claimed)) {
         tr_link_reply(&link->link);
         return;
     }
     char host[TR_HOST_MAX];
     uint16_t port = 0;
     struct tr_span name = {link->link.other, strlen(link->link.other)};
-    if (claimed != NULL && link->wait.tries < link->wait.count && split(name, host, &port))
+    if (claimed != NULL && link->wait.tries < link->wait.count &&
+        tr_address_split(name, host, &port) == NULL)
         tr_names_find(link->links->names, host, &link->wait);
     else
         tr_link_refuse(&link->link, "it comes from another address than the node it says it is, "
@@ -382,9 +320,9 @@ static void begin_checking(struct peer_link *link, struct tr_span name)
     struct sockaddr_storage claimed = {0};
     link->link.stage = TR_LINK_CHECKING;
     link->wait.on_found = on_source_found;
-    if (!split(name, host, &port))
+    if (tr_address_split(name, host, &port) != NULL)
         tr_link_refuse(&link->link, "its address is none");
-    else if (parse_ip(host, port, &claimed))
+    else if (tr_address_parse(host, port, &claimed))
         check_source(link, &claimed);
     else
         tr_names_find(link->links->names, host, &link->wait);
@@ -399,12 +337,13 @@ bool tr_links_is_near(struct tr_links *links, int file)
     uint16_t port = 0;
     if (getpeername(file, (struct sockaddr *)&source, &size) != 0)
         return false;
-    bool is_near = is_loopback(&source);
+    bool is_near = tr_address_is_loopback(&source);
     for (uint32_t i = 0; i < tr_node_members(links->daemon->node) && !is_near; i++) {
         struct tr_node_peer peer;
         tr_node_peer(links->daemon->node, (uint16_t)i, &peer);
-        is_near = (i == 0 || peer.role != TR_ROLE_NONE) && split(peer.address, host, &port) &&
-                  parse_ip(host, 0, &known) && is_same_host(&source, &known);
+        is_near = (i == 0 || peer.role != TR_ROLE_NONE) &&
+                  tr_address_split(peer.address, host, &port) == NULL &&
+                  tr_address_parse(host, 0, &known) && tr_address_is_same_host(&source, &known);
     }
     return is_near;
 }
@@ -420,10 +359,29 @@ bool tr_links_is_node(const struct tr_links *links, struct tr_span text)
     for (uint32_t i = 0; i < tr_node_members(node); i++) {
         struct tr_node_peer peer;
         tr_node_peer(node, (uint16_t)i, &peer);
-        if ((i > 0 && peer.role == TR_ROLE_NONE) || !split(peer.address, host, &port))
+        if ((i > 0 && peer.role == TR_ROLE_NONE) ||
+            tr_address_split(peer.address, host, &port) != NULL)
             continue;
         if (port == uri.port &&
             tr_span_equals_nocase(uri.host, (struct tr_span){host, strlen(host)}))
+            return true;
+    }
+    return false;
+}
+
+bool tr_links_is_at_node(const struct tr_links *links, const struct sockaddr_storage *address,
+                         uint16_t port)
+{
+    const struct tr_node *node = links->daemon->node;
+    struct sockaddr_storage known;
+    char host[TR_HOST_MAX];
+    uint16_t own = 0;
+    for (uint32_t i = 0; tr_node_view(node) != 0 && i < tr_node_members(node); i++) {
+        struct tr_node_peer peer;
+        tr_node_peer(node, (uint16_t)i, &peer);
+        if ((i == 0 || peer.role != TR_ROLE_NONE) &&
+            tr_address_split(peer.address, host, &own) == NULL && own == port &&
+            tr_address_parse(host, port, &known) && tr_address_is_same_host(&known, address))
             return true;
     }
     return false;
@@ -477,13 +435,21 @@ static struct peer_link *new_link(struct tr_links *links)
     return link;
 }
 
+/* Who has been waiting longest makes room: nodes greet at once, strangers who only knock do not. */
+static void spare_one(struct tr_links *links)
+{
+    struct peer_link *oldest = NULL;
+    for (struct peer_link *link = links->unproven; link != NULL; link = link->next)
+        oldest = link->link.is_dialled ? oldest : link;
+    TR_ASSERT(oldest != NULL);
+    on_failed(&oldest->link, "there are too many that have not greeted");
+    tr_link_close(&oldest->link);
+}
+
 void tr_links_accept(struct tr_links *links, int file)
 {
-    if (links->unproven_count >= UNPROVEN_MOST) {
-        links->daemon->metrics.links_refused++;
-        close(file);
-        return;
-    }
+    if (links->accepted_count >= UNPROVEN_MOST)
+        spare_one(links);
     struct peer_link *link = new_link(links);
     if (tr_link_accept(&link->link, &links->daemon->streams, file, &link_calls))
         enlist(link);
@@ -502,13 +468,18 @@ static void dial(struct peer *peer, const struct sockaddr_storage *address)
     char host[TR_HOST_MAX];
     uint16_t port = 0;
     struct peer_link *link = new_link(links);
-    bool is_good = split(name, host, &port);
-    set_port(&to, port);
+    bool is_good = tr_address_split(name, host, &port) == NULL;
+    tr_address_set_port(&to, port);
     snprintf(link->link.other, sizeof link->link.other, "%.*s", (int)name.size, name.text);
     bool is_from_own = links->has_own && links->own.ss_family == to.ss_family;
     const struct sockaddr *from = is_from_own ? (const struct sockaddr *)&links->own : NULL;
-    if (!is_good || !tr_link_dial(&link->link, &links->daemon->streams, from,
-                                  (const struct sockaddr *)&to, &link_calls)) {
+    bool is_dialled = is_good && tr_link_dial(&link->link, &links->daemon->streams, from,
+                                              (const struct sockaddr *)&to, &link_calls);
+    /* Behind a translation of addresses ours is not on this machine; a secret proves more. */
+    if (is_good && !is_dialled && from != NULL && link->link.secret.size > 0)
+        is_dialled = tr_link_dial(&link->link, &links->daemon->streams, NULL,
+                                  (const struct sockaddr *)&to, &link_calls);
+    if (!is_dialled) {
         if (peer->failures % ANNOYED_EVERY == 0)
             tr_say(TR_WARNING, "cannot dial %.*s from %s", (int)name.size, name.text,
                    links->daemon->config.localhost);
@@ -535,9 +506,9 @@ static void find_and_dial(struct peer *peer, struct tr_span name)
     char host[TR_HOST_MAX];
     uint16_t port = 0;
     struct sockaddr_storage address;
-    if (!split(name, host, &port))
+    if (tr_address_split(name, host, &port) != NULL)
         peer->dial_ms = UINT64_MAX; /* it has no address */
-    else if (parse_ip(host, port, &address))
+    else if (tr_address_parse(host, port, &address))
         dial(peer, &address);
     else
         tr_names_find(peer->links->names, host, &peer->wait);

@@ -14,6 +14,8 @@
 
 #include "shell/daemon.h"
 
+#include <sys/socket.h>
+
 /* NULL: no memory. */
 struct tr_links *tr_links_open(struct tr_daemon *daemon);
 
@@ -32,6 +34,8 @@ bool tr_links_is_near(struct tr_links *links, int file);
 
 /* Whether a URI is at a node of the cluster. */
 bool tr_links_is_node(const struct tr_links *links, struct tr_span uri);
+bool tr_links_is_at_node(const struct tr_links *links, const struct sockaddr_storage *address,
+                         uint16_t port);
 
 void tr_links_close(struct tr_links *links);
 

@@ -12,7 +12,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define FILES_OWN   64 /* that are no connection: the log, the loop, names being looked up */
+#define FILES_PEERS 320 /* links to other nodes, and those that have proven nothing yet */
+#define FILES_OWN   64  /* that are no connection: the log, the loop, names being looked up */
 #define FILES_LEAST 256
 
 #ifndef TRYST_VERSION
@@ -174,10 +175,11 @@ static bool share_files(struct tr_config *config)
         return false;
     }
     uint64_t files = limit.rlim_cur - FILES_OWN;
-    uint64_t links = 2 * config->flights < files / 4 ? 2 * config->flights : files / 4;
-    config->flights = links / 2;
-    if (config->connections_max > files - links)
-        config->connections_max = files - links;
+    files -= files / 8 < FILES_PEERS ? files / 8 : FILES_PEERS;
+    uint64_t calls = 2 * config->flights < files / 4 ? 2 * config->flights : files / 4;
+    config->flights = calls / 2;
+    if (config->connections_max > files - calls)
+        config->connections_max = files - calls;
     tr_say(TR_INFO, "of %llu files, %llu may be connections of clients and %llu callbacks",
            (unsigned long long)limit.rlim_cur, (unsigned long long)config->connections_max,
            (unsigned long long)config->flights);

@@ -246,6 +246,11 @@ static void put_cluster(struct tr_writer *out, const struct tr_metrics *metrics,
             "Looks at a due pop that another node has claimed.", stats->held_back);
     put_one(out, "tryst_barriers_total", "counter",
             "Times that it waited to hear what it missed: starts, and pauses.", stats->barriers);
+    put_one(out, "tryst_tombstones", "gauge", "What is remembered of timers that have ended.",
+            stats->tombstones);
+    put_one(out, "tryst_tombstones_forgotten_early_total", "counter",
+            "Of these, those let go for want of memory before all had heard of them.",
+            stats->forgotten_early);
     put_one(out, "tryst_operations", "gauge", "Requests under way between nodes.",
             stats->operations);
     put_one(out, "tryst_links_made_total", "counter", "Links to other nodes.", metrics->links_made);

@@ -8,10 +8,10 @@
 #ifndef TR_SHELL_NAMES_H
 #define TR_SHELL_NAMES_H
 
+#include "wire/address.h"
+
 #include <stdint.h>
 #include <uv.h>
-
-#define TR_HOST_MAX 256 /* with its end */
 
 struct tr_names;
 

@@ -269,9 +269,9 @@ static void on_closed(uv_handle_t *handle)
  * gone with it. */
 static void discard_unread(struct tr_stream *stream)
 {
-    char *buffer = stream->all->buffer;
+    /* Not into the buffer: somebody may be reading in it. */
     for (unsigned i = 0; i < DISCARDS_MAX; i++) {
-        if (recv(stream->file, buffer, TR_STREAM_READ, MSG_DONTWAIT) <= 0)
+        if (recv(stream->file, NULL, TR_STREAM_READ, MSG_DONTWAIT | MSG_TRUNC) <= 0)
             return;
     }
 }

@@ -2,6 +2,7 @@
 #include "shell/view.h"
 
 #include "base/hash.h"
+#include "wire/address.h"
 #include "wire/ini.h"
 
 #include <errno.h>
@@ -40,9 +41,9 @@ static bool fail(struct tr_problem *problem, const char *detail)
 static bool add(struct nodes *nodes, enum tr_role role, struct tr_span address,
                 struct tr_problem *problem)
 {
-    const char *colon = memchr(address.text, ':', address.size);
-    if (address.size == 0 || address.size > 240 || colon == NULL)
-        return fail(problem, "each node must be HOST:PORT, of at most 240 bytes");
+    const char *fault = tr_address_fault(address);
+    if (fault != NULL)
+        return fail(problem, fault);
     if (nodes->count == TR_VIEW_NODES_MAX)
         return fail(problem, "these are more nodes than a cluster can have");
     for (uint32_t i = 0; i < nodes->count; i++) {
@@ -96,7 +97,7 @@ static bool read_kept(const struct tr_config *config, struct nodes *nodes)
     char path[TR_CONFIG_TEXT + 32];
     struct tr_problem problem;
     path_of(config, "", path, sizeof path);
-    FILE *file = config->has_disk ? fopen(path, "re") : NULL;
+    FILE *file = fopen(path, "re");
     if (file == NULL)
         return false;
     char *text = malloc(TR_VIEW_TEXT_MAX);
@@ -109,6 +110,17 @@ static bool read_kept(const struct tr_config *config, struct nodes *nodes)
     return is_good;
 }
 
+/* Without a data directory, what was applied is known to the process alone. */
+static bool read_now(const struct tr_config *now, struct nodes *nodes)
+{
+    if (now == NULL || !now->is_applied)
+        return false;
+    memcpy(nodes->list, now->nodes, now->node_count * sizeof now->nodes[0]);
+    nodes->count = now->node_count;
+    nodes->configured = now->configured;
+    return true;
+}
+
 static void take(struct tr_config *config, const struct nodes *nodes)
 {
     memset(config->nodes, 0, sizeof config->nodes);
@@ -117,7 +129,7 @@ static void take(struct tr_config *config, const struct nodes *nodes)
     config->is_applied = true;
 }
 
-void tr_view_choose(struct tr_config *config)
+void tr_view_choose(struct tr_config *config, const struct tr_config *now)
 {
     struct nodes *nodes = calloc(1, sizeof *nodes);
     char path[TR_CONFIG_TEXT + 32];
@@ -125,20 +137,23 @@ void tr_view_choose(struct tr_config *config)
     config->is_applied = false;
     if (nodes == NULL)
         abort();
-    if (read_kept(config, nodes) && nodes->configured == config->configured) {
+    bool is_kept = config->has_disk ? read_kept(config, nodes) : read_now(now, nodes);
+    if (is_kept && nodes->configured == config->configured) {
         take(config, nodes);
-    } else if (nodes->count > 0) {
+    } else if (is_kept) {
         path_of(config, "", path, sizeof path);
         tr_say(TR_STATUS,
                "the nodes in the configuration have changed since 'tryst cluster apply': "
                "the configuration holds");
-        unlink(path);
+        if (config->has_disk)
+            unlink(path);
     }
     free(nodes);
 }
 
 static bool write_whole(int file, const char *text, size_t size)
 {
+    errno = file < 0 ? errno : ENOSPC; /* what a write that is cut short means */
     bool is_written = file >= 0 && write(file, text, size) == (ssize_t)size && fsync(file) == 0;
     if (file >= 0)
         close(file);
@@ -167,19 +182,42 @@ static bool keep(const struct tr_config *config, const struct nodes *nodes)
     int file = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     bool is_kept = write_whole(file, text, size) && rename(next, path) == 0;
     free(text);
-    int folder = is_kept ? open(config->data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    is_kept = folder >= 0 && fsync(folder) == 0;
+    if (!is_kept)
+        return false;
+    int folder = open(config->data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0 || fsync(folder) != 0)
+        tr_say(TR_WARNING, "%s may be the one before after a power loss: %s", path,
+               strerror(errno));
     if (folder >= 0)
         close(folder);
-    return is_kept;
+    return true;
 }
 
-bool tr_view_apply(struct tr_config *config, struct tr_span text, struct tr_problem *problem)
+/* A store knows 1,024 nodes by number, and forgets none. */
+static bool has_room(const struct tr_node *node, const struct nodes *nodes,
+                     struct tr_problem *problem)
+{
+    uint32_t count = tr_node_members(node);
+    for (uint32_t i = 0; i < nodes->count; i++) {
+        struct tr_span address = {nodes->list[i].address, strlen(nodes->list[i].address)};
+        count += tr_node_member(node, address) == TR_MEMBER_NONE;
+    }
+    if (count > TR_LOG_NODES_MAX)
+        tr_problem_set(
+            problem, 507,
+            "this node has heard of 1,024 addresses of nodes, and can learn no more: let "
+            "it leave, and join again with an empty data directory",
+            NULL);
+    return count <= TR_LOG_NODES_MAX;
+}
+
+bool tr_view_apply(struct tr_config *config, const struct tr_node *node, struct tr_span text,
+                   struct tr_problem *problem)
 {
     struct nodes *nodes = calloc(1, sizeof *nodes);
     if (nodes == NULL)
         abort();
-    bool is_good = parse(text, nodes, problem);
+    bool is_good = parse(text, nodes, problem) && has_room(node, nodes, problem);
     if (is_good && config->has_disk && !keep(config, nodes)) {
         tr_problem_set(problem, 507, "it cannot be kept in the data directory: ", strerror(errno),
                        NULL);

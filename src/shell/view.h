@@ -13,11 +13,13 @@
 
 #define TR_VIEW_TEXT_MAX 131072
 
-/* Replaces the nodes of a configuration just read by those that were applied, if they hold. */
-void tr_view_choose(struct tr_config *config);
+/* Replaces the nodes of a configuration just read by those that were applied, if they hold: those
+ * in the data directory, or, where there is none, those in force `now` (NULL: nothing is). */
+void tr_view_choose(struct tr_config *config, const struct tr_config *now);
 
 /* Reads nodes, as the configuration has them, into `config`, and keeps them. False: `problem` says
  * why not, and nothing has changed. */
-bool tr_view_apply(struct tr_config *config, struct tr_span text, struct tr_problem *problem);
+bool tr_view_apply(struct tr_config *config, const struct tr_node *node, struct tr_span text,
+                   struct tr_problem *problem);
 
 #endif

@@ -75,6 +75,12 @@ tr_ref tr_arena_next_record(const struct tr_arena *arena, tr_ref ref);
 /* Room left before only urgent pieces are given, as a share of 1000. */
 uint32_t tr_arena_room(const struct tr_arena *arena);
 
+/* Whether only urgent pieces are given. */
+static inline bool tr_arena_is_tight(const struct tr_arena *arena)
+{
+    return arena->blocks_used >= arena->block_count - arena->reserve;
+}
+
 size_t tr_arena_used(const struct tr_arena *arena);
 
 static inline void *tr_arena_at(const struct tr_arena *arena, tr_ref ref)

@@ -393,7 +393,12 @@ tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_record *
         changed.from_count = 0; /* it has arrived */
 
     size_t size = pack_head(&changed, &texts, head);
-    return settle(book, ref, head, size, old.opaque, true);
+    tr_ref placed = settle(book, ref, head, size, old.opaque, true);
+    if (placed != TR_ARENA_NONE && changed.flags != old.flags) { /* one that ended counts no more */
+        count_tags(book, &old, &texts, false);
+        count_tags(book, &changed, &texts, true);
+    }
+    return placed;
 }
 
 void tr_book_remove(struct tr_book *book, tr_ref ref)

@@ -83,7 +83,7 @@ static void read_resync_parameter(struct tr_span name, struct tr_span value,
         if (!read_hex(value, &out->view))
             refuse(out, 400, "cluster-view-id must be the view of GET /cluster");
     } else if (tr_span_equals(name, TR_SPAN("time-from"))) {
-        if (!read_number(value, &out->from_ms))
+        if (!read_number(value, &out->from_ms) || out->from_ms > TR_TIME_MAX)
             refuse(out, 400, "time-from must be a number of milliseconds from now");
     }
 }
