@@ -7,23 +7,21 @@
 #include "cli/cluster.h"
 #include "cli/members.h"
 #include "cli/plan.h"
+#include "cli/target.h"
 
 #include "proof/proof.h"
-#include "wire/ini.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define COMMAND    "cluster apply"
-#define TEXT_MAX   131072
-#define LOOK_MS    200
-#define CALM       2 /* looks in a row that must find all in place */
-#define BAR        40
-#define PLAN_KEYS  100000
-#define SECRET_MAX 1024
+#define COMMAND   "cluster apply"
+#define LOOK_MS   200
+#define SAY_EVERY 25 /* looks */
+#define CALM      2  /* looks in a row that must find all in place */
+#define BAR       40
+#define PLAN_KEYS 100000
 
 enum option_id {
     OPTION_NODE = 1,
@@ -44,126 +42,35 @@ static const struct tr_option option_table[] = {
     {NULL, false, 0},
 };
 
+enum stage { STAGE_CHECK, STAGE_CHANGE, STAGE_FINAL };
+
 struct apply {
-    const char *path;
+    struct tr_target target;
     const char *node;
     const char *secret_file;
     bool is_dry;
     bool is_sure;
     bool is_forced;
     bool is_help;
-    char secret[SECRET_MAX];
-    char (*target)[TR_MEMBER_NAME];
-    size_t target_count;
+    char secret[TR_TARGET_SECRET];
     struct tr_cluster_members members; /* old and new */
     char (*staying)[TR_MEMBER_NAME];   /* of the target, those that are there already */
     size_t staying_count;
     char view[20]; /* that all should have, once one has said it */
 };
 
-static bool is_among(char (*list)[TR_MEMBER_NAME], size_t count, const char *address)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(list[i], address) == 0)
-            return true;
-    }
-    return false;
-}
-
 static bool is_target(const struct apply *apply, const char *address)
 {
-    return is_among(apply->target, apply->target_count, address);
+    return tr_target_has(&apply->target, address);
 }
 
 static bool is_staying(const struct apply *apply, const char *address)
 {
-    return is_among(apply->staying, apply->staying_count, address);
-}
-
-/* ---- what is asked for ---- */
-
-static bool read_text(const char *path, char *text, size_t *size)
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        tr_failure(COMMAND, "cannot read %s: %s", path, strerror(errno));
-        return false;
+    for (size_t i = 0; i < apply->staying_count; i++) {
+        if (strcmp(apply->staying[i], address) == 0)
+            return true;
     }
-    *size = fread(text, 1, TEXT_MAX, file);
-    fclose(file);
-    return true;
-}
-
-static bool add_target(struct apply *apply, unsigned line, struct tr_span address)
-{
-    if (address.size == 0 || address.size >= TR_MEMBER_NAME ||
-        memchr(address.text, ':', address.size) == NULL) {
-        tr_usage_error(COMMAND, "%s:%u: a node must be HOST:PORT", apply->path, line);
-        return false;
-    }
-    apply->target = tr_reallocate(apply->target, apply->target_count + 1, sizeof *apply->target);
-    char *to = apply->target[apply->target_count];
-    memcpy(to, address.text, address.size);
-    to[address.size] = '\0';
-    if (is_target(apply, to)) {
-        tr_usage_error(COMMAND, "%s:%u: %s is named twice", apply->path, line, to);
-        return false;
-    }
-    apply->target_count++;
-    return true;
-}
-
-static bool read_target(struct apply *apply)
-{
-    char *text = tr_allocate(TEXT_MAX, 1);
-    size_t size = 0;
-    struct tr_ini ini;
-    enum tr_ini_step step = TR_INI_END;
-    bool is_good = read_text(apply->path, text, &size);
-    tr_ini_init(&ini, (struct tr_span){text, size});
-    while (is_good && (step = tr_ini_next(&ini)) == TR_INI_VALUE) {
-        bool is_cluster = tr_span_equals(ini.section, TR_SPAN("cluster"));
-        bool is_change = tr_span_equals(ini.key, TR_SPAN("joining")) ||
-                         tr_span_equals(ini.key, TR_SPAN("leaving"));
-        if (is_cluster && tr_span_equals(ini.key, TR_SPAN("node"))) {
-            is_good = add_target(apply, ini.line, ini.value);
-        } else if (is_cluster && is_change) {
-            tr_usage_error(COMMAND,
-                           "%s:%u: the file says what the cluster shall be: node lines alone; who "
-                           "joins and who leaves is found out",
-                           apply->path, ini.line);
-            is_good = false;
-        }
-    }
-    if (is_good && step == TR_INI_BAD) {
-        tr_usage_error(COMMAND, "%s:%u: %s", apply->path, ini.line, ini.fault);
-        is_good = false;
-    }
-    free(text);
-    if (is_good && apply->target_count == 0) {
-        tr_usage_error(COMMAND, "%s has no 'node = HOST:PORT' line in [cluster]", apply->path);
-        is_good = false;
-    }
-    return is_good;
-}
-
-static bool read_secret(struct apply *apply)
-{
-    const char *from_environment = getenv("TRYST_CLUSTER_SECRET");
-    size_t size = 0;
-    if (apply->secret_file == NULL) {
-        snprintf(apply->secret, sizeof apply->secret, "%s",
-                 from_environment == NULL ? "" : from_environment);
-        return true;
-    }
-    char *text = tr_allocate(TEXT_MAX, 1);
-    bool is_good = read_text(apply->secret_file, text, &size);
-    while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r'))
-        size--;
-    if (is_good)
-        snprintf(apply->secret, sizeof apply->secret, "%.*s", (int)size, text);
-    free(text);
-    return is_good;
+    return false;
 }
 
 /* ---- what there is ---- */
@@ -179,20 +86,20 @@ static bool find_contact(const struct apply *apply, char contact[TR_MEMBER_NAME]
         snprintf(contact, TR_MEMBER_NAME, "%s", named);
         return true;
     }
-    for (size_t i = 0; i < apply->target_count; i++) {
+    for (size_t i = 0; i < apply->target.count; i++) {
         struct tr_told told;
-        if (!tr_told_ask(COMMAND, apply->target[i], true, &told))
+        if (!tr_told_ask(COMMAND, apply->target.list[i], true, &told))
             continue;
         bool knows_others = told.seen_count > 0;
         tr_told_free(&told);
         if (contact[0] == '\0' || knows_others)
-            snprintf(contact, TR_MEMBER_NAME, "%s", apply->target[i]);
+            snprintf(contact, TR_MEMBER_NAME, "%s", apply->target.list[i]);
         if (knows_others)
             return true;
     }
     if (contact[0] == '\0')
         tr_failure(COMMAND, "no node of %s can be reached; --node names one of the cluster",
-                   apply->path);
+                   apply->target.path);
     return contact[0] != '\0';
 }
 
@@ -205,37 +112,70 @@ static void note_staying(struct apply *apply, const char *address)
     snprintf(apply->staying[apply->staying_count++], TR_MEMBER_NAME, "%s", address);
 }
 
-/* Old nodes are those that the contact and its peers name; of the target, those stay that one of
- * them calls staying. */
+/* Whether any node calls another one so. */
+static bool is_called(const struct apply *apply, const char *address, const char *role)
+{
+    for (size_t i = 0; i < apply->members.count; i++) {
+        const struct tr_told *told = &apply->members.list[i].told;
+        for (size_t k = 0; k < told->seen_count; k++) {
+            if (strcmp(told->seen[k].address, address) == 0 &&
+                strcmp(told->seen[k].role, role) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Of the target those stay that the cluster calls so, and nobody calls joining. One that knows
+ * nobody says so of itself, and may not even have heard that it is to join. */
+static void find_staying(struct apply *apply, const char *contact)
+{
+    for (size_t i = 0; i < apply->members.count; i++) {
+        const struct tr_told *told = &apply->members.list[i].told;
+        const char *address = apply->members.list[i].address;
+        bool is_heard = told->seen_count > 0 || strcmp(address, contact) == 0;
+        bool says_so = told->is_reached && is_heard && strcmp(told->role, "staying") == 0;
+        if ((says_so || is_called(apply, address, "staying")) &&
+            !is_called(apply, address, "joining"))
+            note_staying(apply, address);
+    }
+}
+
+/* Adds the nodes that a member sees and that have not left. True: there was one to add. */
+static bool add_seen(struct apply *apply, size_t index)
+{
+    const struct tr_told told = apply->members.list[index].told; /* the list may move */
+    for (size_t i = 0; i < told.seen_count; i++) {
+        if (strcmp(told.seen[i].role, "gone") == 0 ||
+            tr_members_find(&apply->members, told.seen[i].address) != NULL)
+            continue;
+        struct tr_cluster_member *member = tr_members_add(&apply->members, told.seen[i].address);
+        tr_told_ask(COMMAND, member->address, true, &member->told);
+        return true;
+    }
+    return false;
+}
+
+/* The old nodes are those that the contact and its peers name; the new ones, those of the file. */
 static bool survey(struct apply *apply)
 {
     char contact[TR_MEMBER_NAME];
-    if (!find_contact(apply, contact) || !tr_members_ask(COMMAND, contact, &apply->members))
+    struct tr_told told;
+    if (!find_contact(apply, contact) || !tr_told_ask(COMMAND, contact, false, &told))
         return false;
-    size_t old = apply->members.count;
-    char(*names)[TR_MEMBER_NAME] = NULL;
-    size_t count = 0;
-    for (size_t i = 0; i < old; i++) {
-        const struct tr_told *told = &apply->members.list[i].told;
-        if (told->is_reached && strcmp(told->role, "staying") == 0)
-            note_staying(apply, told->node);
-        for (size_t k = 0; k < told->seen_count; k++) {
-            const struct tr_seen *seen = &told->seen[k];
-            if (strcmp(seen->role, "staying") == 0)
-                note_staying(apply, seen->address);
-            names = tr_reallocate(names, count + 1, sizeof *names);
-            snprintf(names[count++], TR_MEMBER_NAME, "%s",
-                     strcmp(seen->role, "gone") == 0 ? apply->target[0] : seen->address);
-        }
+    snprintf(contact, sizeof contact, "%s", told.node);
+    tr_members_add(&apply->members, contact)->told = told;
+    for (size_t i = 0; i < apply->members.count;)
+        i = add_seen(apply, i) ? 0 : i + 1;
+    for (size_t i = 0; i < apply->members.count; i++)
+        apply->members.list[i].is_old = true;
+    find_staying(apply, contact);
+    for (size_t i = 0; i < apply->target.count; i++) {
+        if (tr_members_find(&apply->members, apply->target.list[i]) != NULL)
+            continue;
+        struct tr_cluster_member *member = tr_members_add(&apply->members, apply->target.list[i]);
+        tr_told_ask(COMMAND, member->address, true, &member->told);
     }
-    for (size_t i = 0; i < count + apply->target_count; i++) {
-        const char *name = i < count ? names[i] : apply->target[i - count];
-        if (tr_members_find(&apply->members, name) == NULL) {
-            struct tr_cluster_member *member = tr_members_add(&apply->members, name);
-            tr_told_ask(COMMAND, member->address, true, &member->told);
-        }
-    }
-    free(names);
     return true;
 }
 
@@ -246,24 +186,45 @@ static const char *role_of(const struct apply *apply, const char *address)
                                         : "joining";
 }
 
-static bool check_reached(const struct apply *apply)
+/* Another node of the cluster that one belongs to which is to join this one; NULL: of none. */
+static const char *find_other_cluster(const struct apply *apply,
+                                      const struct tr_cluster_member *member)
+{
+    const struct tr_told *told = &member->told;
+    for (size_t i = 0; !member->is_old && i < told->seen_count; i++) {
+        const struct tr_cluster_member *other =
+            tr_members_find(&apply->members, told->seen[i].address);
+        if (strcmp(told->seen[i].role, "gone") != 0 && (other == NULL || !other->is_old))
+            return told->seen[i].address;
+    }
+    return NULL;
+}
+
+static bool check_member(const struct apply *apply, const struct tr_cluster_member *member)
+{
+    bool is_joining = strcmp(role_of(apply, member->address), "joining") == 0;
+    const char *other = find_other_cluster(apply, member);
+    if (other != NULL)
+        tr_failure(COMMAND,
+                   "%s belongs to another cluster, of %s and others; let it leave that one first",
+                   member->address, other);
+    else if (member->told.is_reached || (apply->is_forced && !is_joining))
+        return true;
+    else if (is_joining)
+        tr_failure(COMMAND, "%s shall join and cannot be reached; start it first", member->address);
+    else
+        tr_failure(COMMAND,
+                   "%s is down; bring it back first, or go on without it with --force: what it "
+                   "alone holds stays there",
+                   member->address);
+    return false;
+}
+
+static bool check_members(const struct apply *apply)
 {
     bool is_good = true;
-    for (size_t i = 0; i < apply->members.count; i++) {
-        const struct tr_cluster_member *member = &apply->members.list[i];
-        bool is_joining = strcmp(role_of(apply, member->address), "joining") == 0;
-        if (member->told.is_reached || (apply->is_forced && !is_joining))
-            continue;
-        is_good = false;
-        if (is_joining)
-            tr_failure(COMMAND, "%s shall join and cannot be reached; start it first",
-                       member->address);
-        else
-            tr_failure(COMMAND,
-                       "%s is down; bring it back first, or go on without it with --force: what it "
-                       "alone holds stays there",
-                       member->address);
-    }
+    for (size_t i = 0; i < apply->members.count; i++)
+        is_good &= check_member(apply, &apply->members.list[i]);
     return is_good;
 }
 
@@ -301,27 +262,36 @@ static void print_plan(const struct apply *apply)
 static bool is_wanted(const struct apply *apply)
 {
     char answer[16];
-    if (apply->is_sure || isatty(STDIN_FILENO) != 1)
+    if (apply->is_sure)
         return true;
+    if (isatty(STDIN_FILENO) != 1) {
+        tr_failure(COMMAND, "there is no terminal to ask on; --yes goes on without asking");
+        return false;
+    }
     fputs("\nGo on? [y/N] ", stdout);
     fflush(stdout);
-    return fgets(answer, sizeof answer, stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y');
+    if (fgets(answer, sizeof answer, stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y'))
+        return true;
+    tr_failure(COMMAND, "nothing was done");
+    return false;
 }
 
 /* ---- telling the nodes ---- */
 
-/* The list of nodes: with who joins and leaves, or as it is in the end. */
-static size_t write_view(const struct apply *apply, bool is_final, char *text)
+/* The list of nodes: with who joins and leaves, or as it is in the end. A check changes nothing. */
+static size_t write_view(const struct apply *apply, enum stage stage, char *text)
 {
-    size_t size = (size_t)snprintf(text, TEXT_MAX, "[cluster]\n");
+    bool is_final = stage == STAGE_FINAL;
+    size_t size = (size_t)snprintf(text, TR_TARGET_TEXT, "[cluster]\n%s",
+                                   stage == STAGE_CHECK ? "check = yes\n" : "");
     for (size_t i = 0; i < apply->members.count; i++) {
         const char *address = apply->members.list[i].address;
         const char *role = role_of(apply, address);
         bool is_node = is_final || strcmp(role, "staying") == 0;
         if (is_final && !is_target(apply, address))
             continue;
-        size += (size_t)snprintf(text + size, TEXT_MAX - size, "%s = %s\n", is_node ? "node" : role,
-                                 address);
+        size += (size_t)snprintf(text + size, TR_TARGET_TEXT - size, "%s = %s\n",
+                                 is_node ? "node" : role, address);
     }
     return size;
 }
@@ -330,8 +300,8 @@ static void write_proof(const struct apply *apply, const struct tr_told *told, c
                         size_t size, char hex[2 * TR_PROOF_SIZE + 1])
 {
     uint8_t proof[TR_PROOF_SIZE];
-    uint8_t *oath = tr_allocate(TEXT_MAX + 1024, 1);
-    struct tr_writer out = tr_writer_on(oath, TEXT_MAX + 1024);
+    uint8_t *oath = tr_allocate(TR_TARGET_TEXT + 1024, 1);
+    struct tr_writer out = tr_writer_on(oath, TR_TARGET_TEXT + 1024);
     struct tr_span address = {told->node, strlen(told->node)};
     struct tr_span secret = {apply->secret, strlen(apply->secret)};
     tr_greeting_apply_oath(&out, address, strtoull(told->challenge, NULL, 16),
@@ -342,10 +312,25 @@ static void write_proof(const struct apply *apply, const struct tr_told *told, c
     free(oath);
 }
 
+static void say_refused(const struct apply *apply, const struct tr_cluster_member *member,
+                        const struct tr_reply *reply)
+{
+    bool is_secret = reply->status == 403 && member->told.has_secret;
+    if (is_secret && apply->secret[0] == '\0')
+        tr_failure(COMMAND, "%s wants the cluster's secret: --secret-file, or TRYST_CLUSTER_SECRET",
+                   member->address);
+    else if (is_secret)
+        tr_failure(COMMAND, "%s has another secret than the one that was given", member->address);
+    else {
+        tr_failure(COMMAND, "%s refuses:", member->address);
+        tr_reply_refused(COMMAND, reply);
+    }
+}
+
 static bool tell(struct apply *apply, const struct tr_cluster_member *member, const char *text,
                  size_t size)
 {
-    char *request = tr_allocate(TEXT_MAX + 1024, 1);
+    char *request = tr_allocate(TR_TARGET_TEXT + 1024, 1);
     char proof[2 * TR_PROOF_SIZE + 1];
     struct tr_told told;
     struct tr_reply reply;
@@ -360,7 +345,7 @@ static bool tell(struct apply *apply, const struct tr_cluster_member *member, co
         if (tr_node_ask(NULL, member->address, request, (size_t)head + size, &reply)) {
             is_told = reply.status == 200;
             if (!is_told)
-                tr_reply_refused(COMMAND, &reply);
+                say_refused(apply, member, &reply);
             tr_reply_free(&reply);
         }
         tr_told_free(&told);
@@ -369,18 +354,30 @@ static bool tell(struct apply *apply, const struct tr_cluster_member *member, co
     return is_told;
 }
 
-/* True: all that are to be told have been, or were before. */
-static bool tell_all(struct apply *apply, bool is_final)
+/* Those that are there first: who joins is then known to them, and let in. */
+static bool is_told_in(const struct apply *apply, const struct tr_cluster_member *member,
+                       unsigned round)
 {
-    char *text = tr_allocate(TEXT_MAX, 1);
-    size_t size = write_view(apply, is_final, text);
+    bool is_joining = strcmp(role_of(apply, member->address), "joining") == 0;
+    return is_joining == (round == 1);
+}
+
+/* True: all that are to be told have been. It ends with the first that refuses; with --force, who
+ * is down or leaves need not be told. */
+static bool tell_all(struct apply *apply, enum stage stage)
+{
+    char *text = tr_allocate(TR_TARGET_TEXT, 1);
+    size_t size = write_view(apply, stage, text);
     bool is_told = true;
     apply->view[0] = '\0';
-    for (size_t i = 0; i < apply->members.count; i++) {
-        struct tr_cluster_member *member = &apply->members.list[i];
+    for (size_t i = 0; i < 2 * apply->members.count && is_told; i++) {
+        struct tr_cluster_member *member = &apply->members.list[i % apply->members.count];
         struct tr_told told;
+        if (!is_told_in(apply, member, i < apply->members.count ? 0 : 1))
+            continue;
         if (!tell(apply, member, text, size)) {
-            is_told &= apply->is_forced && !member->told.is_reached;
+            bool is_needed = member->told.is_reached && is_target(apply, member->address);
+            is_told = apply->is_forced && !is_needed;
             continue;
         }
         if (apply->view[0] == '\0' && tr_told_ask(COMMAND, member->address, true, &told)) {
@@ -394,6 +391,11 @@ static bool tell_all(struct apply *apply, bool is_final)
 
 /* ---- waiting ---- */
 
+struct waiting {
+    unsigned looks;
+    char said[TR_MEMBER_NAME + 160];
+};
+
 static void look_again(struct apply *apply)
 {
     for (size_t i = 0; i < apply->members.count; i++) {
@@ -404,10 +406,10 @@ static void look_again(struct apply *apply)
 }
 
 /* One that came back with an older list hears of this one again. */
-static void tell_again(struct apply *apply, bool is_final)
+static void tell_again(struct apply *apply, enum stage stage)
 {
-    char *text = tr_allocate(TEXT_MAX, 1);
-    size_t size = write_view(apply, is_final, text);
+    char *text = tr_allocate(TR_TARGET_TEXT, 1);
+    size_t size = write_view(apply, stage, text);
     for (size_t i = 0; i < apply->members.count; i++) {
         struct tr_cluster_member *member = &apply->members.list[i];
         if (member->told.is_reached && strcmp(member->told.view, apply->view) != 0)
@@ -459,41 +461,57 @@ static void draw_bar(unsigned percent, const char *what)
     fflush(stderr);
 }
 
-/* Whom it waits for, and why: said when that changes. */
-static void say_waiting(const struct tr_cluster_member *member, char said[TR_MEMBER_NAME + 96])
+/* Why a node is not done yet. */
+static const char *reason_of(const struct apply *apply, const struct tr_cluster_member *member)
 {
-    char text[TR_MEMBER_NAME + 96];
-    snprintf(text, sizeof text, "waiting for %s%s", member->address,
-             member->told.is_reached ? ""
-                                     : ", which is down: bring it back, or end this and --force");
-    if (strcmp(text, said) == 0)
-        return;
-    memcpy(said, text, sizeof text);
-    if (!member->told.is_reached)
-        fprintf(stderr, "\n%s\n", text);
+    const struct tr_told *told = &member->told;
+    return !told->is_reached ? "is down: bring it back, or end this and --force"
+           : strcmp(told->view, apply->view) != 0    ? "has not taken the list yet"
+           : strcmp(told->state, "up") != 0          ? "is starting or stopping"
+           : told->misplaced > 0 || told->moving > 0 ? "has timers to move"
+           : !sees_all(apply, told)                  ? "does not hear all others yet"
+                                                     : "is about to be done";
 }
 
-static void wait_until_done(struct apply *apply, bool is_final, const char *what)
+/* Whom it waits for, and why: where a bar is drawn, if something is to be done about it; else every
+ * few seconds. */
+static void say_waiting(const struct apply *apply, const struct tr_cluster_member *member,
+                        bool is_drawn, struct waiting *waiting)
+{
+    char text[TR_MEMBER_NAME + 160];
+    snprintf(text, sizeof text, "waiting: %s %s (%llu misplaced, %llu moving)", member->address,
+             reason_of(apply, member), (unsigned long long)member->told.misplaced,
+             (unsigned long long)member->told.moving);
+    waiting->looks++;
+    bool is_time = !is_drawn && waiting->looks % SAY_EVERY == 0;
+    if (!is_time && (member->told.is_reached || strcmp(text, waiting->said) == 0))
+        return;
+    snprintf(waiting->said, sizeof waiting->said, "%s", text);
+    fprintf(stderr, is_drawn ? "\n%s\n" : "%s\n", text);
+}
+
+static void wait_until_done(struct apply *apply, enum stage stage, const char *what)
 {
     bool is_drawn = isatty(STDERR_FILENO) == 1;
     unsigned calm = 0;
-    char said[TR_MEMBER_NAME + 96] = "";
+    struct waiting waiting = {0};
     struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
     if (!is_drawn)
         fprintf(stderr, "%s\n", what);
     while (calm < CALM) {
         unsigned sum = 0;
-        bool is_done = true;
+        const struct tr_cluster_member *last = NULL;
         look_again(apply);
-        tell_again(apply, is_final);
+        tell_again(apply, stage);
         for (size_t i = 0; i < apply->members.count; i++) {
-            unsigned done = done_by(apply, &apply->members.list[i], is_final);
+            unsigned done = done_by(apply, &apply->members.list[i], stage == STAGE_FINAL);
             sum += done;
-            if (is_done && done < 100)
-                say_waiting(&apply->members.list[i], said);
-            is_done &= done == 100;
+            if (done < 100 && (last == NULL || !apply->members.list[i].told.is_reached))
+                last = &apply->members.list[i];
         }
-        calm = is_done ? calm + 1 : 0;
+        calm = last == NULL ? calm + 1 : 0;
+        if (last != NULL)
+            say_waiting(apply, last, is_drawn, &waiting);
         if (is_drawn)
             draw_bar(sum / (unsigned)apply->members.count, what);
         if (calm < CALM)
@@ -521,19 +539,40 @@ static bool is_there_already(const struct apply *apply)
         }
         view = told->view;
     }
-    return apply->members.count == apply->target_count;
+    return apply->members.count == apply->target.count;
 }
 
 static void print_end(const struct apply *apply)
 {
+    size_t down = 0;
     for (size_t i = 0; i < apply->members.count; i++) {
         const struct tr_cluster_member *member = &apply->members.list[i];
-        if (!is_target(apply, member->address))
+        bool is_staying = is_target(apply, member->address);
+        down += is_staying && !member->told.is_reached;
+        if (is_staying && !member->told.is_reached)
+            printf("%s is down and has the old list: run this again when it is back\n",
+                   member->address);
+        else if (!is_staying)
             printf(member->told.is_reached ? "%s is empty, and may be stopped\n"
                                            : "%s is down; what it alone holds stays there\n",
                    member->address);
     }
-    printf("done: %zu nodes, every timer is where it belongs\n", apply->target_count);
+    printf("done: %zu nodes, every timer is where it belongs%s\n", apply->target.count,
+           down > 0 ? ", but for what the nodes that are down hold" : "");
+}
+
+static enum tr_exit change(struct apply *apply)
+{
+    static const char half[] = "it is half done: run it again and it goes on from here; to go "
+                               "back, apply the list that was before";
+    if (!tell_all(apply, STAGE_CHANGE))
+        return tr_failure(COMMAND, half);
+    wait_until_done(apply, STAGE_CHANGE, "moving timers to where they belong");
+    if (!tell_all(apply, STAGE_FINAL))
+        return tr_failure(COMMAND, half);
+    wait_until_done(apply, STAGE_FINAL, "the new list of nodes is in force");
+    print_end(apply);
+    return TR_EXIT_OK;
 }
 
 static enum tr_exit carry_out(struct apply *apply)
@@ -544,22 +583,15 @@ static enum tr_exit carry_out(struct apply *apply)
         puts("nothing to do: the cluster is as the file says");
         return TR_EXIT_OK;
     }
+    if (!check_members(apply))
+        return TR_EXIT_FAILED;
     print_plan(apply);
     fflush(stdout);
-    if (!check_reached(apply))
-        return TR_EXIT_FAILED;
     if (apply->is_dry)
         return TR_EXIT_OK;
-    if (!is_wanted(apply))
+    if (!tell_all(apply, STAGE_CHECK))
         return tr_failure(COMMAND, "nothing was done");
-    if (!tell_all(apply, false))
-        return tr_failure(COMMAND, "not all nodes could be told; run it again");
-    wait_until_done(apply, false, "moving timers to where they belong");
-    if (!tell_all(apply, true))
-        return tr_failure(COMMAND, "not all nodes could be told; run it again");
-    wait_until_done(apply, true, "the new list of nodes is in force");
-    print_end(apply);
-    return TR_EXIT_OK;
+    return is_wanted(apply) ? change(apply) : TR_EXIT_FAILED;
 }
 
 static enum tr_exit read_options(struct apply *apply, int argc, char **argv)
@@ -567,9 +599,9 @@ static enum tr_exit read_options(struct apply *apply, int argc, char **argv)
     struct tr_options options = tr_options_start(COMMAND, option_table, argc, argv);
     enum tr_options_step step;
     while ((step = tr_options_next(&options)) == TR_OPTIONS_ONE) {
-        if (options.id == 0 && apply->path != NULL)
+        if (options.id == 0 && apply->target.path != NULL)
             return tr_usage_error(COMMAND, "takes one file");
-        apply->path = options.id == 0 ? options.value : apply->path;
+        apply->target.path = options.id == 0 ? options.value : apply->target.path;
         apply->node = options.id == OPTION_NODE ? options.value : apply->node;
         apply->secret_file = options.id == OPTION_SECRET ? options.value : apply->secret_file;
         apply->is_dry |= options.id == OPTION_DRY;
@@ -579,7 +611,7 @@ static enum tr_exit read_options(struct apply *apply, int argc, char **argv)
     }
     if (step == TR_OPTIONS_BAD)
         return TR_EXIT_USAGE;
-    if (apply->path == NULL && !apply->is_help)
+    if (apply->target.path == NULL && !apply->is_help)
         return tr_usage_error(COMMAND, "needs a file with the nodes that the cluster shall have");
     return TR_EXIT_OK;
 }
@@ -590,12 +622,13 @@ enum tr_exit tr_command_cluster_apply(int argc, char **argv)
     enum tr_exit status = read_options(&apply, argc, argv);
     if (status == TR_EXIT_OK && apply.is_help)
         tr_help_print(stdout, "cluster");
-    else if (status == TR_EXIT_OK && !read_target(&apply))
+    else if (status == TR_EXIT_OK && !tr_target_read(COMMAND, &apply.target))
         status = TR_EXIT_USAGE;
     else if (status == TR_EXIT_OK)
-        status = read_secret(&apply) ? carry_out(&apply) : TR_EXIT_FAILED;
+        status = tr_secret_read(COMMAND, apply.secret_file, apply.secret) ? carry_out(&apply)
+                                                                          : TR_EXIT_FAILED;
     tr_members_free(&apply.members);
-    free(apply.target);
+    tr_target_free(&apply.target);
     free(apply.staying);
     return status;
 }

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define OWED_MANY 1000
+
 enum option_id { OPTION_NODE = 1, OPTION_JSON, OPTION_HELP };
 
 static const struct tr_option options_table[] = {
@@ -30,42 +32,59 @@ static const struct tr_seen *seen_by_others(const struct tr_cluster_members *mem
     return NULL;
 }
 
-/* The longest silence, and the largest difference of clocks, that any node reports of this one. */
-static void find_lag(const struct tr_cluster_members *members, const char *address, uint64_t *heard,
-                     int64_t *clock)
+/* What the others report of a node: the longest silence, the largest difference of clocks, and how
+ * much they have told it that it may not have. */
+struct lag {
+    bool is_heard; /* by somebody */
+    uint64_t heard_ms;
+    int64_t clock_ms;
+    uint64_t owed;
+};
+
+static struct lag find_lag(const struct tr_cluster_members *members, const char *address)
 {
-    *heard = 0;
-    *clock = 0;
+    struct lag lag = {0};
     for (size_t i = 0; i < members->count; i++) {
         const struct tr_told *told = &members->list[i].told;
         for (size_t k = 0; k < told->seen_count; k++) {
             const struct tr_seen *seen = &told->seen[k];
             if (strcmp(seen->address, address) != 0 || strcmp(seen->state, "down") == 0)
                 continue;
-            *heard = seen->heard_ms > *heard ? seen->heard_ms : *heard;
+            lag.is_heard = true;
+            lag.owed += seen->owed + seen->queued;
+            lag.heard_ms = seen->heard_ms > lag.heard_ms ? seen->heard_ms : lag.heard_ms;
             int64_t size = seen->clock_ms < 0 ? -seen->clock_ms : seen->clock_ms;
-            *clock = size > (*clock < 0 ? -*clock : *clock) ? seen->clock_ms : *clock;
+            int64_t most = lag.clock_ms < 0 ? -lag.clock_ms : lag.clock_ms;
+            lag.clock_ms = size > most ? seen->clock_ms : lag.clock_ms;
         }
     }
+    return lag;
 }
 
-static const char *view_word(const struct tr_cluster_members *members, const struct tr_told *told)
+static bool is_gone(const struct tr_told *told)
 {
+    return strcmp(told->role, "gone") == 0;
+}
+
+/* Whether the nodes that belong to the cluster have different lists of it. */
+static bool views_differ(const struct tr_cluster_members *members)
+{
+    const char *view = NULL;
     for (size_t i = 0; i < members->count; i++) {
-        const struct tr_told *other = &members->list[i].told;
-        if (other->is_reached && strcmp(other->role, "gone") != 0 &&
-            strcmp(other->view, told->view) != 0)
-            return "OTHER";
+        const struct tr_told *told = &members->list[i].told;
+        if (!told->is_reached || is_gone(told))
+            continue;
+        if (view != NULL && strcmp(view, told->view) != 0)
+            return true;
+        view = told->view;
     }
-    return "same";
+    return false;
 }
 
 static void print_row(const struct tr_cluster_members *members,
                       const struct tr_cluster_member *member, int width)
 {
     const struct tr_told *told = &member->told;
-    uint64_t heard = 0;
-    int64_t clock = 0;
     if (!told->is_reached) {
         const struct tr_seen *seen = seen_by_others(members, member->address);
         bool is_up = seen != NULL && strcmp(seen->state, "up") == 0;
@@ -73,49 +92,111 @@ static void print_row(const struct tr_cluster_members *members,
                is_up ? "UNREACHABLE from here, though the others hear it" : "DOWN");
         return;
     }
-    find_lag(members, member->address, &heard, &clock);
-    printf("%-*s  %-8s %-8s %-5s %9llu %9llu %8llu %6llu ms %+6lld ms\n", width, member->address,
-           told->role, strcmp(told->state, "up") == 0 ? "up" : "STARTING", view_word(members, told),
-           (unsigned long long)told->held, (unsigned long long)told->misplaced,
-           (unsigned long long)told->moving, (unsigned long long)heard, (long long)clock);
+    struct lag lag = find_lag(members, member->address);
+    char heard[32] = "never";
+    char clock[32] = "";
+    if (lag.is_heard) {
+        snprintf(heard, sizeof heard, "%llu ms", (unsigned long long)lag.heard_ms);
+        snprintf(clock, sizeof clock, "%+lld ms", (long long)lag.clock_ms);
+    }
+    printf("%-*s  %-8s %-8s %-6.6s %9llu %9llu %8llu %7llu %9s %9s\n", width, member->address,
+           told->role, strcmp(told->state, "up") == 0 ? "up" : "STARTING",
+           views_differ(members) ? told->view : "same", (unsigned long long)told->held,
+           (unsigned long long)told->misplaced, (unsigned long long)told->moving,
+           (unsigned long long)lag.owed, members->count > 1 ? heard : "", clock);
 }
 
-static void print_owed(const struct tr_cluster_members *members)
+/* ---- what is to be said of it ---- */
+
+struct summary {
+    size_t down;
+    size_t starting;
+    size_t deaf; /* pairs that do not hear each other, though both answer here */
+    bool is_other;
+    bool is_unsettled;
+    bool is_changing; /* somebody joins or leaves */
+};
+
+/* A node that answers, and that another one does not hear. */
+static bool is_deaf_to(const struct tr_cluster_members *members, const struct tr_seen *seen)
+{
+    const struct tr_cluster_member *member = tr_members_find(members, seen->address);
+    return strcmp(seen->state, "down") == 0 && strcmp(seen->role, "gone") != 0 && member != NULL &&
+           member->told.is_reached;
+}
+
+static struct summary summarize(const struct tr_cluster_members *members)
+{
+    struct summary summary = {.is_other = views_differ(members)};
+    for (size_t i = 0; i < members->count; i++) {
+        const struct tr_told *told = &members->list[i].told;
+        const struct tr_seen *others = seen_by_others(members, members->list[i].address);
+        bool has_left = others != NULL && strcmp(others->role, "gone") == 0;
+        summary.down += !told->is_reached && !has_left;
+        summary.starting += told->is_reached && strcmp(told->state, "up") != 0;
+        summary.is_unsettled |= told->is_unsettled;
+        for (size_t k = 0; k < told->seen_count; k++) {
+            const char *role = told->seen[k].role;
+            summary.deaf += is_deaf_to(members, &told->seen[k]);
+            summary.is_changing |= strcmp(role, "joining") == 0 || strcmp(role, "leaving") == 0;
+        }
+    }
+    return summary;
+}
+
+static bool is_well(const struct summary *summary)
+{
+    return summary->down + summary->starting + summary->deaf == 0 && !summary->is_other &&
+           !summary->is_changing;
+}
+
+static void print_deaf(const struct tr_cluster_members *members)
+{
+    for (size_t i = 0; i < members->count; i++) {
+        const struct tr_told *told = &members->list[i].told;
+        for (size_t k = 0; k < told->seen_count; k++) {
+            if (is_deaf_to(members, &told->seen[k]))
+                printf("%s does not hear %s, which answers here: do their secrets differ, or is "
+                       "the network between them broken? Their logs tell\n",
+                       told->node, told->seen[k].address);
+        }
+    }
+}
+
+/* Records beyond what is always on its way. */
+static void print_behind(const struct tr_cluster_members *members)
 {
     for (size_t i = 0; i < members->count; i++) {
         const struct tr_told *told = &members->list[i].told;
         for (size_t k = 0; k < told->seen_count; k++) {
             const struct tr_seen *seen = &told->seen[k];
-            bool is_down = strcmp(seen->state, "down") == 0;
-            if (seen->owed + seen->queued == 0 && !(seen->is_behind && !is_down))
-                continue;
-            printf(
-                "%s has told %s of %llu records that it may not have yet, %llu messages wait%s\n",
-                told->node, seen->address, (unsigned long long)seen->owed,
-                (unsigned long long)seen->queued,
-                seen->is_behind ? ", more are being looked for" : "");
+            if (strcmp(seen->state, "down") != 0 && (seen->is_behind || seen->owed > OWED_MANY))
+                printf("%s is bringing %s what it may lack: %llu records are on their way%s\n",
+                       told->node, seen->address, (unsigned long long)seen->owed,
+                       seen->is_behind ? ", and more are looked for" : "");
         }
     }
 }
 
-struct summary {
-    size_t down;
-    size_t starting;
-    bool is_other;
-    bool is_unsettled;
-};
-
-static struct summary summarize(const struct tr_cluster_members *members)
+static void print_verdict(const struct summary *summary)
 {
-    struct summary summary = {0};
-    for (size_t i = 0; i < members->count; i++) {
-        const struct tr_told *told = &members->list[i].told;
-        summary.down += !told->is_reached;
-        summary.starting += told->is_reached && strcmp(told->state, "up") != 0;
-        summary.is_other |= told->is_reached && strcmp(view_word(members, told), "same") != 0;
-        summary.is_unsettled |= told->is_unsettled;
-    }
-    return summary;
+    if (summary->down > 0)
+        printf("%zu node%s down: what %s would pop is popped by others, and what %s is kept\n",
+               summary->down, summary->down == 1 ? " is" : "s are",
+               summary->down == 1 ? "it" : "they", summary->down == 1 ? "it misses" : "they miss");
+    if (summary->starting > 0)
+        printf("%zu node%s starting or stopping\n", summary->starting,
+               summary->starting == 1 ? " is" : "s are");
+    if (summary->is_other)
+        puts("the nodes do not agree on who belongs to the cluster (see the column view): give all "
+             "of them the same list (tryst cluster apply)");
+    else if (summary->is_changing)
+        puts("a change is under way: 'tryst cluster apply' with the same file goes on with it, and "
+             "finishes it");
+    else if (summary->is_unsettled)
+        puts("timers are on their way to where they belong");
+    else if (is_well(summary))
+        puts("all nodes are up, and every timer is where it belongs");
 }
 
 static void print_text(const struct tr_cluster_members *members, const struct summary *summary)
@@ -125,31 +206,21 @@ static void print_text(const struct tr_cluster_members *members, const struct su
         int size = (int)strlen(members->list[i].address);
         width = size > width ? size : width;
     }
-    printf("%-*s  %-8s %-8s %-5s %9s %9s %8s %9s %9s\n", width, "node", "role", "state", "view",
-           "timers", "misplaced", "moving", "heard", "clock");
+    printf("%-*s  %-8s %-8s %-6s %9s %9s %8s %7s %9s %9s\n", width, "node", "role", "state", "view",
+           "timers", "misplaced", "moving", "owed", "heard", "clock");
     for (size_t i = 0; i < members->count; i++)
         print_row(members, &members->list[i], width);
     putchar('\n');
-    print_owed(members);
-    if (summary->down > 0)
-        printf("%zu node%s down: what it would pop is popped by others, and what it misses is kept "
-               "for it\n",
-               summary->down, summary->down == 1 ? " is" : "s are");
-    if (summary->starting > 0)
-        printf("%zu node%s starting or stopping\n", summary->starting,
-               summary->starting == 1 ? " is" : "s are");
-    if (summary->is_other)
-        puts("the nodes do not agree on who belongs to the cluster: give all of them the same list "
-             "(tryst cluster apply)");
-    else if (summary->is_unsettled)
-        puts("timers are on their way to where they belong");
-    else if (summary->down + summary->starting == 0)
-        puts("all nodes are up, and every timer is where it belongs");
+    print_deaf(members);
+    print_behind(members);
+    print_verdict(summary);
 }
 
-static void print_json(const struct tr_cluster_members *members)
+static void print_json(const struct tr_cluster_members *members, const struct summary *summary)
 {
-    fputs("{\"nodes\":[", stdout);
+    printf("{\"well\":%s,\"changing\":%s,\"views-differ\":%s,\"nodes\":[",
+           is_well(summary) ? "true" : "false", summary->is_changing ? "true" : "false",
+           summary->is_other ? "true" : "false");
     for (size_t i = 0; i < members->count; i++) {
         const struct tr_told *told = &members->list[i].told;
         const char *address = members->list[i].address;
@@ -167,9 +238,12 @@ static void print_json(const struct tr_cluster_members *members)
         for (size_t k = 0; k < told->seen_count; k++) {
             fputs(k > 0 ? ",{\"to\":" : "{\"to\":", stdout);
             tr_json_string(stdout, told->seen[k].address, strlen(told->seen[k].address));
-            printf(",\"records\":%llu,\"messages\":%llu,\"behind\":%s}",
-                   (unsigned long long)told->seen[k].owed, (unsigned long long)told->seen[k].queued,
-                   told->seen[k].is_behind ? "true" : "false");
+            const struct tr_seen *seen = &told->seen[k];
+            printf(",\"records\":%llu,\"messages\":%llu,\"behind\":%s,\"state\":\"%s\","
+                   "\"heard-ms-ago\":%llu,\"clock-ms-ahead\":%lld}",
+                   (unsigned long long)seen->owed, (unsigned long long)seen->queued,
+                   seen->is_behind ? "true" : "false", seen->state,
+                   (unsigned long long)seen->heard_ms, (long long)seen->clock_ms);
         }
         fputs("]}", stdout);
     }
@@ -220,12 +294,11 @@ enum tr_exit tr_command_cluster_status(int argc, char **argv)
         return status;
     struct summary summary = summarize(&members);
     if (is_json)
-        print_json(&members);
+        print_json(&members, &summary);
     else
         print_text(&members, &summary);
     tr_members_free(&members);
-    bool is_well = summary.down + summary.starting == 0 && !summary.is_other;
-    return is_well ? TR_EXIT_OK : TR_EXIT_FAILED;
+    return is_well(&summary) ? TR_EXIT_OK : TR_EXIT_FAILED;
 }
 
 static enum tr_exit resync(int argc, char **argv)
@@ -250,7 +323,10 @@ static enum tr_exit resync(int argc, char **argv)
             status = TR_EXIT_FAILED;
             continue;
         }
-        printf("%s  settling\n", members.list[i].address);
+        if (reply.status == 202)
+            printf("%s  settling\n", members.list[i].address);
+        else
+            status = tr_reply_refused("cluster resync", &reply);
         tr_reply_free(&reply);
     }
     tr_members_free(&members);

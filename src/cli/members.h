@@ -49,6 +49,7 @@ void tr_told_free(struct tr_told *told);
 struct tr_cluster_member {
     char address[TR_MEMBER_NAME];
     struct tr_told told;
+    bool is_old; /* for apply: it is of the cluster as it was found */
 };
 
 struct tr_cluster_members {

@@ -154,6 +154,8 @@ bool tr_node_ask(const char *command, const char *address, const char *request, 
     if (!is_answered)
         tr_failure(command, "%s did not answer: %s", address,
                    errno == EAGAIN ? "it takes too long" : "the connection broke");
+    if (!is_answered)
+        tr_reply_free(reply);
     close(file);
     return is_answered;
 }

@@ -25,10 +25,11 @@ static enum tr_options_step read_option(struct tr_options *options, const char *
     size_t size = strcspn(argument, "=");
     const struct tr_option *option = find(options, argument, size);
     if (option == NULL) {
-        tr_usage_error(options->command,
-                       "no option %.*s; 'tryst help %s' lists them, and what begins with - but is "
-                       "none goes after --",
-                       (int)size, argument, options->command);
+        tr_usage_error(
+            options->command,
+            "no option %.*s; 'tryst %s --help' lists them, and what begins with - but is "
+            "none goes after --",
+            (int)size, argument, options->command);
         return TR_OPTIONS_BAD;
     }
     bool has_value = argument[size] == '=';

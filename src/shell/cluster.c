@@ -182,9 +182,13 @@ bool tr_cluster_apply(struct tr_daemon *daemon, int file, struct tr_span proof, 
         daemon->metrics.applies_refused++;
         return false;
     }
-    if (!tr_view_apply(&daemon->config, daemon->node, text, problem))
+    bool is_check = false;
+    if (!tr_view_apply(&daemon->config, daemon->node, text, &is_check, problem))
         return false;
     daemon->challenge = 0;
+    if (is_check)
+        return true;
+    tr_say(TR_STATUS, "a list of %u nodes was applied", daemon->config.node_count);
     tr_daemon_set_view(daemon);
     return true;
 }

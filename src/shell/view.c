@@ -18,6 +18,7 @@ struct nodes {
     struct tr_config_node list[TR_VIEW_NODES_MAX];
     uint32_t count;
     uint64_t configured; /* what stood in the configuration when it was applied */
+    bool is_check;       /* it is only to be said whether they would be taken */
 };
 
 /* Of the nodes in the configuration, in whatever order. */
@@ -64,6 +65,7 @@ static bool parse(struct tr_span text, struct nodes *nodes, struct tr_problem *p
     uint32_t placed = 0;
     nodes->count = 0;
     nodes->configured = 0;
+    nodes->is_check = false;
     tr_ini_init(&ini, text);
     while ((step = tr_ini_next(&ini)) == TR_INI_VALUE) {
         enum tr_role role = tr_span_equals(ini.key, TR_SPAN("node"))      ? TR_ROLE_STAYING
@@ -72,7 +74,10 @@ static bool parse(struct tr_span text, struct nodes *nodes, struct tr_problem *p
                                                                           : TR_ROLE_NONE;
         bool is_ours = tr_span_equals(ini.section, TR_SPAN("cluster"));
         char number[20] = {0};
-        if (is_ours && tr_span_equals(ini.key, TR_SPAN("configured")) && ini.value.size == 16) {
+        if (is_ours && tr_span_equals(ini.key, TR_SPAN("check"))) {
+            nodes->is_check = tr_span_equals(ini.value, TR_SPAN("yes"));
+        } else if (is_ours && tr_span_equals(ini.key, TR_SPAN("configured")) &&
+                   ini.value.size == 16) {
             memcpy(number, ini.value.text, 16);
             nodes->configured = strtoull(number, NULL, 16);
         } else if (!is_ours || role == TR_ROLE_NONE) {
@@ -212,18 +217,19 @@ static bool has_room(const struct tr_node *node, const struct nodes *nodes,
 }
 
 bool tr_view_apply(struct tr_config *config, const struct tr_node *node, struct tr_span text,
-                   struct tr_problem *problem)
+                   bool *is_check, struct tr_problem *problem)
 {
     struct nodes *nodes = calloc(1, sizeof *nodes);
     if (nodes == NULL)
         abort();
     bool is_good = parse(text, nodes, problem) && has_room(node, nodes, problem);
-    if (is_good && config->has_disk && !keep(config, nodes)) {
+    *is_check = is_good && nodes->is_check;
+    if (is_good && !*is_check && config->has_disk && !keep(config, nodes)) {
         tr_problem_set(problem, 507, "it cannot be kept in the data directory: ", strerror(errno),
                        NULL);
         is_good = false;
     }
-    if (is_good)
+    if (is_good && !*is_check)
         take(config, nodes);
     free(nodes);
     return is_good;

@@ -18,8 +18,8 @@
 void tr_view_choose(struct tr_config *config, const struct tr_config *now);
 
 /* Reads nodes, as the configuration has them, into `config`, and keeps them. False: `problem` says
- * why not, and nothing has changed. */
+ * why not, and nothing has changed. Nor has it if *is_check: they would be taken. */
 bool tr_view_apply(struct tr_config *config, const struct tr_node *node, struct tr_span text,
-                   struct tr_problem *problem);
+                   bool *is_check, struct tr_problem *problem);
 
 #endif

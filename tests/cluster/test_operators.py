@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The slips of operators: files with a typing error, nodes of another cluster, secrets that differ, changes that were interrupted. Each is
+said, and changes nothing."""
+
+import http.server
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from cluster import SLOW, TRYST, TRYSTD, Cluster, wait_for
+from crowd import Crowd
+
+SECRET = "a secret of some length"
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
+
+
+def write(path, nodes, *lines):
+    path.write_text("[cluster]\n" + "".join(f"node = {node.address}\n" for node in nodes) + "".join(f"{line}\n" for line in lines))
+    return str(path)
+
+
+def tryst(*words, secret=None):
+    environment = {**os.environ, **({"TRYST_CLUSTER_SECRET": secret} if secret else {})}
+    done = subprocess.run([TRYST, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * SLOW, env=environment)
+    return done.returncode, done.stdout
+
+
+def view_of(node):
+    return node.json("/cluster")["view"]
+
+
+def test_what_is_not_a_list_changes_nothing(cluster, tmp_path):
+    nodes = cluster.start(2)
+    new = cluster.add(1)[0].start()
+    before = view_of(nodes[0])
+    for lines, word in (
+        (["nde = 127.0.0.1:7253"], "there is no key 'nde'"),
+        (["node = 127.0.0.1:77777"], "port of a node must be 1 to 65535"),
+        (["node = 127.0.0.1:abc"], "port of a node must be 1 to 65535"),
+        (["node = foo bar:7253"], "must be HOST:PORT"),
+        (["leaving = 127.0.0.1:7253"], "node lines alone"),
+        ([f"node = {nodes[0].address}"], "named twice"),
+    ):
+        status, said = tryst("cluster", "apply", write(tmp_path / "bad.conf", nodes, *lines), "--yes")
+        assert status == 2 and word in said, said
+    status, said = tryst("cluster", "apply", write(tmp_path / "three.conf", [*nodes, new]))
+    assert status == 1 and "no terminal to ask on" in said, said
+    assert view_of(nodes[0]) == view_of(nodes[1]) == before and view_of(new) != before
+
+
+def test_a_node_of_another_cluster_is_not_taken(cluster, tmp_path):
+    nodes = cluster.start(2)
+    other = Cluster(tmp_path / "other")
+    try:
+        theirs = other.start(2)
+        before = [view_of(node) for node in [*nodes, *theirs]]
+        status, said = tryst("cluster", "apply", write(tmp_path / "steal.conf", [*nodes, theirs[0]]), "--yes", "--node", nodes[0].address)
+        assert status == 1 and "belongs to another cluster" in said, said
+        assert [view_of(node) for node in [*nodes, *theirs]] == before
+    finally:
+        other.close()
+
+
+def test_a_node_that_has_left_may_join_again(cluster, tmp_path):
+    nodes = cluster.start(3)
+    two, three = write(tmp_path / "two.conf", nodes[1:]), write(tmp_path / "three.conf", nodes)
+    assert tryst("cluster", "apply", two, "--yes")[0] == 0
+    status, said = tryst("cluster", "apply", two, "--yes")
+    assert status == 0 and "nothing to do" in said, said  # though the one that left still runs
+    status, said = tryst("cluster", "apply", three, "--yes")
+    assert status == 0 and "done: 3 nodes" in said, said
+    assert tryst("cluster", "status", "--node", nodes[0].address)[0] == 0
+
+
+def secretive(tmp_path, secret, members):
+    for member in members:
+        member.environment["TRYST_CLUSTER_SECRET"] = secret
+    return members
+
+
+def test_another_secret_is_noticed_before_anything_is_told(cluster, tmp_path):
+    nodes = secretive(tmp_path, SECRET, cluster.add(2))
+    for node in nodes:
+        node.configure(nodes)
+        node.start(wait=False)
+    for node in nodes:
+        wait_for(node.is_ready, 30, "ready")
+    new = secretive(tmp_path, "quite another secret", cluster.add(1))[0].start()
+    before = [view_of(node) for node in [*nodes, new]]
+    three = write(tmp_path / "three.conf", [*nodes, new])
+    for secret, word in ((None, "wants the cluster's secret"), ("no such secret at all", "has another secret"), (SECRET, f"{new.address} has another secret")):
+        status, said = tryst("cluster", "apply", three, "--yes", secret=secret)
+        assert status == 1 and word in said and "nothing was done" in said, said
+    assert [view_of(node) for node in [*nodes, new]] == before
+
+
+def test_status_tells_of_nodes_that_do_not_hear_each_other(cluster):
+    nodes = secretive(None, SECRET, cluster.add(3))
+    nodes[2].environment["TRYST_CLUSTER_SECRET"] = "quite another secret"
+    for node in nodes:
+        node.configure(nodes)
+        node.start(wait=False)
+    for node in nodes:
+        wait_for(node.is_ready, 30, "ready")
+    status, said = tryst("cluster", "status", "--node", nodes[0].address)
+    assert status == 1 and f"{nodes[0].address} does not hear {nodes[2].address}" in said and "all nodes are up" not in said, said
+    told = json.loads(tryst("cluster", "status", "--json", "--node", nodes[0].address)[1])
+    assert told["well"] is False, told
+
+
+def test_a_change_that_was_interrupted_is_told_and_goes_on(cluster, tmp_path):
+    """Only the first node has heard that another one joins; that one must not pass for a node that stays."""
+    nodes = cluster.start(2)
+    new = cluster.add(1)[0].start()
+    text = f"[cluster]\nnode = {nodes[0].address}\nnode = {nodes[1].address}\njoining = {new.address}\n"
+    assert nodes[0].request("PUT", "/cluster", text)[0] == 200
+    status, said = tryst("cluster", "apply", write(tmp_path / "three.conf", [*nodes, new]), "--yes")
+    assert status == 0, said
+    assert any(line.split() == [new.address, "joining"] for line in said.splitlines()), said
+    assert nodes[0].request("PUT", "/cluster", text)[0] == 200 and nodes[1].request("PUT", "/cluster", text)[0] == 200 and new.request("PUT", "/cluster", text)[0] == 200
+    wait_for(lambda: len({view_of(node) for node in [*nodes, new]}) == 1, 10, "one list")
+    status, said = tryst("cluster", "status", "--node", nodes[0].address)
+    assert status == 1 and "a change is under way" in said, said
+
+
+def test_a_check_changes_nothing(cluster):
+    nodes = cluster.start(2)
+    before = view_of(nodes[0])
+    status, _, _ = nodes[0].request("PUT", "/cluster", f"[cluster]\ncheck = yes\nnode = {nodes[0].address}\n")
+    assert status == 200 and view_of(nodes[0]) == before
+    assert not (nodes[0].folder / "data" / "cluster.conf").exists()
+
+
+def test_a_second_process_on_a_data_directory_leaves_what_was_applied(cluster, tmp_path):
+    nodes = cluster.start(2)
+    assert tryst("cluster", "apply", write(tmp_path / "one.conf", nodes[:1]), "--yes")[0] == 0
+    kept = nodes[0].folder / "data" / "cluster.conf"
+    assert kept.exists()
+    config = tmp_path / "slip.conf"
+    config.write_text(f"[http]\nbind-address = {nodes[0].host}\nbind-port = 7999\n[cluster]\nnode = {nodes[0].host}:7999\n[storage]\ndata-dir = {nodes[0].folder}/data\n")
+    done = subprocess.run([TRYSTD, "--config", str(config)], capture_output=True, text=True, timeout=30 * SLOW)
+    assert done.returncode != 0 and "another process" in done.stdout + done.stderr, done
+    assert kept.exists()
+
+
+def test_what_was_applied_holds_without_a_disk(tmp_path):
+    cluster = Cluster(tmp_path)
+    try:
+        nodes = cluster.add(2)
+        for node in nodes:
+            local = node.folder / "chronos.conf"
+            local.write_text(local.read_text().replace(f"data-dir = {node.folder}/data", "data-dir = none"))
+            node.start()
+        assert tryst("cluster", "apply", write(tmp_path / "two.conf", nodes), "--yes")[0] == 0
+        nodes[0].signal(signal.SIGHUP)
+        wait_for(lambda: "the new configuration is in force" in nodes[0].log(), 10, "reloaded")
+        assert nodes[0].json("/cluster")["view-from"] == "apply" and view_of(nodes[0]) == view_of(nodes[1])
+    finally:
+        cluster.close()
+
+
+def test_a_store_that_has_heard_of_too_many_nodes(cluster):
+    """It learns 1,024 addresses and forgets none: the list that is too much is refused, and nothing of it is kept."""
+    node = cluster.start(2)[0]
+    before = view_of(node)
+    kept = node.folder / "data" / "cluster.conf"
+    statuses = []
+    for turn in range(5):
+        lines = [f"node = {member.address}" for member in cluster.members] + [f"leaving = 10.{turn}.0.{i}:7253" for i in range(254)]
+        statuses.append(node.request("PUT", "/cluster", "[cluster]\n" + "\n".join(lines) + "\n")[0])
+    assert statuses == [200, 200, 200, 200, 507], statuses
+    assert "10.4.0.1:7253" not in kept.read_text()
+    assert node.request("PUT", "/cluster", "[cluster]\n" + "".join(f"node = {member.address}\n" for member in cluster.members))[0] == 200
+    assert view_of(node) == before
+
+
+def test_somebody_who_asks_for_a_resync_all_the_time(cluster):
+    node = cluster.start(2)[0]
+    for _ in range(50):
+        assert node.request("POST", "/cluster/resync", "")[0] == 202
+    assert node.log().count("resync: every timer") <= 3
+
+
+def test_a_node_that_is_away_does_not_fill_the_memory_of_the_others(tmp_path):
+    """What is remembered for it of timers that have ended makes room for timers."""
+    cluster = Cluster(tmp_path, storage="memory-budget = 40M\nsegment-size = 1M\n")
+    try:
+        nodes = cluster.start(3)
+        crowd = Crowd([node.address for node in nodes[:2]])
+        nodes[2].kill()
+        count = 24 if SLOW == 1 else 4
+        for _ in range(count):
+            crowd.set_many(2500, (0.2, 0.4))
+        time.sleep(16)
+        crowd.set_many(500, (0.2, 0.4))
+        crowd.drain(30 * SLOW)
+        metrics = nodes[0].metrics()
+        assert metrics["tryst_tombstones"] > 0
+        if SLOW == 1:
+            assert metrics["tryst_tombstones_forgotten_early_total"] > 0, metrics["tryst_tombstones"]
+        nodes[2].start()
+        time.sleep(2)
+        account = crowd.account()
+        assert account["set"] == 500 + 2500 * count and account["lost"] == 0 and account["refused"] == 0, account
+        crowd.close()
+    finally:
+        cluster.close()
+
+
+class Reluctant(http.server.BaseHTTPRequestHandler):
+    """Fails the first attempt at each path."""
+
+    protocol_version = "HTTP/1.1"
+    seen: set[str] = set()
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(200 if self.path in self.seen else 500)
+        self.seen.add(self.path)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_tags_are_counted_down_where_another_node_made_the_pop(cluster):
+    nodes = cluster.start(2)
+    receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Reluctant)
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    for i in range(20):
+        uri = f"http://127.0.0.1:{receiver.server_port}/{os.getpid()}/{i}"
+        body = {"timing": {"interval": 1}, "callback": {"http": {"uri": uri, "opaque": ""}}, "statistics": {"tag-info": [{"type": "T", "count": 1}]}}
+        assert nodes[i % 2].request("POST", "/timers", json.dumps(body))[0] == 200
+    tags = lambda: sum(node.metrics().get('tryst_timers_tagged{tag="T"}', 0) for node in nodes)
+    assert tags() == 20
+    wait_for(lambda: sum(node.held() for node in nodes) == 0, 30, "all have popped")
+    assert tags() == 0
+    receiver.shutdown()
