@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CURSOR_MAX 20
+
 enum option_id {
     OPTION_NODE = 1,
     OPTION_JSON,
@@ -307,8 +309,8 @@ static void print_line(const struct shown *shown)
 }
 
 /* Prints a page's timers and keeps its cursor; false: it was the last. */
-static bool print_page(const struct asked *asked, struct tr_reply *reply, char cursor[17],
-                       bool is_first)
+static bool print_page(const struct asked *asked, struct tr_reply *reply,
+                       char cursor[CURSOR_MAX + 1], bool is_first)
 {
     struct tr_json json;
     char *body = (char *)(uintptr_t)reply->body.text;
@@ -328,27 +330,28 @@ static bool print_page(const struct asked *asked, struct tr_reply *reply, char c
             if (!asked->is_json)
                 print_line(&shown);
         } else if (token == TR_JSON_KEY && tr_span_equals(json.text, TR_SPAN("cursor")) &&
-                   tr_json_next(&json) == TR_JSON_STRING && json.text.size == 16) {
-            memcpy(cursor, json.text.text, 16);
-            cursor[16] = '\0';
+                   tr_json_next(&json) == TR_JSON_STRING && json.text.size <= CURSOR_MAX) {
+            memcpy(cursor, json.text.text, json.text.size);
+            cursor[json.text.size] = '\0';
         }
         token = tr_json_next(&json);
     }
     return cursor[0] != '\0';
 }
 
-/* The timers of which a node is the first. */
-static enum tr_exit list_node(const struct asked *asked, bool has_title)
+static enum tr_exit list(const struct asked *asked)
 {
-    char cursor[17] = "";
+    char cursor[CURSOR_MAX + 1] = "";
     bool has_more = true;
-    for (bool is_first = has_title; has_more; is_first = false) {
+    if (asked->operand_count > 0)
+        return tr_usage_error("timer", "ls takes no operand such as %s", asked->operands[0]);
+    for (bool is_first = true; has_more; is_first = false) {
         char target[1024];
         struct tr_reply reply;
-        snprintf(target, sizeof target, "/timers?limit=1000%s%s%s%s%s",
-                 asked->is_dead ? "&state=dead" : "", asked->tag_count > 0 ? "&tag=" : "",
-                 asked->tag_count > 0 ? asked->tags[0] : "", cursor[0] != '\0' ? "&cursor=" : "",
-                 cursor);
+        snprintf(target, sizeof target, "/timers?limit=1000%s%s%s%s%s%s",
+                 asked->is_cluster ? "&scope=cluster" : "", asked->is_dead ? "&state=dead" : "",
+                 asked->tag_count > 0 ? "&tag=" : "", asked->tag_count > 0 ? asked->tags[0] : "",
+                 cursor[0] != '\0' ? "&cursor=" : "", cursor);
         struct message message = {"GET", target, NULL, {"", 0}};
         if (!ask(asked, &message, &reply))
             return TR_EXIT_FAILED;
@@ -361,32 +364,6 @@ static enum tr_exit list_node(const struct asked *asked, bool has_title)
         tr_reply_free(&reply);
     }
     return TR_EXIT_OK;
-}
-
-/* Each timer is listed by the node that is first to pop it, so together they list each once. */
-static enum tr_exit list_cluster(struct asked *asked)
-{
-    struct tr_cluster_members members;
-    enum tr_exit status = TR_EXIT_OK;
-    if (!tr_members_ask("timer", tr_node_address_or_default(asked->node), &members))
-        return TR_EXIT_FAILED;
-    for (size_t i = 0; i < members.count; i++) {
-        asked->node = members.list[i].address;
-        if (members.list[i].told.is_reached)
-            status = list_node(asked, i == 0) == TR_EXIT_OK ? status : TR_EXIT_FAILED;
-        else
-            status = tr_failure("timer", "%s is down: what it is first to pop is not listed",
-                                asked->node);
-    }
-    tr_members_free(&members);
-    return status;
-}
-
-static enum tr_exit list(struct asked *asked)
-{
-    if (asked->operand_count > 0)
-        return tr_usage_error("timer", "ls takes no operand such as %s", asked->operands[0]);
-    return asked->is_cluster ? list_cluster(asked) : list_node(asked, true);
 }
 
 /* ---- where it is ---- */
@@ -414,7 +391,8 @@ static void print_places(struct tr_json *json, const struct tr_told *told, bool 
             printf("   %-24.*s  %-8s  it comes from there, or is to be let go\n",
                    (int)json->text.size, json->text.text, state);
         else if (place == 0)
-            printf("1  %-24.*s  %-8s  pops it\n", (int)json->text.size, json->text.text, state);
+            printf("1  %-24.*s  %-8s  %s\n", (int)json->text.size, json->text.text, state,
+                   strcmp(state, "up") == 0 ? "pops it" : "would pop it");
         else
             printf("%u  %-24.*s  %-8s  if those before do not: at once when they are down, else "
                    "after %u s\n",

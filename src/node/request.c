@@ -333,6 +333,18 @@ static void read_timer(const struct request *request)
     effect->of.timer.ref = found;
 }
 
+/* The first of its list that is up lists it, so that each is listed once. */
+static bool is_first_up(const struct tr_node *node, const struct tr_record *record)
+{
+    for (unsigned i = 0; i < record->list_count; i++) {
+        if (record->list[i] == 0)
+            return true;
+        if (tr_node_is_up(node, record->list[i]))
+            return false;
+    }
+    return false;
+}
+
 static bool is_listed(const struct tr_node *node, tr_ref ref, const struct tr_api_request *query)
 {
     struct tr_record record;
@@ -340,8 +352,8 @@ static bool is_listed(const struct tr_node *node, tr_ref ref, const struct tr_ap
     if ((flags & TR_RECORD_TOMBSTONE) != 0 || ((flags & TR_RECORD_DEAD) != 0) != query->wants_dead)
         return false;
     tr_book_unpack(&node->book, ref, &record);
-    if (tr_is_clustered(node) && record.list[0] != 0)
-        return false; /* the node that is the first to pop it lists it */
+    if (tr_is_clustered(node) && !is_first_up(node, &record))
+        return false;
     bool is_retrying = record.attempt > 0 || record.part > 0;
     if (query->wants_retrying ? !is_retrying : !query->wants_dead && record.part > 0)
         return false;

@@ -72,6 +72,14 @@ void tr_answer_cluster(struct tr_answer *answer, struct tr_daemon *daemon)
     tr_cluster_describe(daemon, &answer->body);
 }
 
+void tr_answer_json(struct tr_answer *answer, struct tr_span body, struct tr_span end)
+{
+    reset(answer, 200, "application/json");
+    reserve(&answer->body, body.size + end.size);
+    tr_put_bytes(&answer->body, body.text, body.size);
+    tr_put_bytes(&answer->body, end.text, end.size);
+}
+
 void tr_answer_upgrade(struct tr_answer *answer)
 {
     struct tr_problem problem;

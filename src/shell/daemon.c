@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "shell/caller.h"
+#include "shell/gather.h"
 #include "shell/links.h"
 #include "shell/notify.h"
 #include "shell/server.h"
@@ -611,13 +612,15 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     daemon->server = tr_server_open(daemon);
     daemon->caller = daemon->server == NULL ? NULL : tr_caller_open(daemon);
     daemon->links = daemon->caller == NULL ? NULL : tr_links_open(daemon);
-    if (daemon->links == NULL)
+    daemon->gather = daemon->links == NULL ? NULL : tr_gather_open(daemon);
+    if (daemon->gather == NULL)
         return 1;
     if (!recover(daemon))
         return 1;
     if (daemon->exit_status == 0)
         uv_run(&daemon->loop, UV_RUN_DEFAULT);
     if (daemon->is_stopped) {
+        tr_gather_close(daemon->gather);
         tr_server_close(daemon->server);
         tr_links_close(daemon->links);
         tr_caller_close(daemon->caller);

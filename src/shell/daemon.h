@@ -25,6 +25,7 @@ struct tr_daemon {
     struct tr_server *server;
     struct tr_caller *caller;
     struct tr_links *links;
+    struct tr_gather *gather;
     struct tr_disk *disk; /* NULL: data-dir = none */
 
     int clock_file; /* a timerfd: wakes at the node's time, to the microsecond */

@@ -12,6 +12,7 @@
 
 #include "shell/answer.h"
 #include "shell/cluster.h"
+#include "shell/gather.h"
 #include "shell/links.h"
 #include "wire/http.h"
 
@@ -278,6 +279,26 @@ void tr_server_answer(struct tr_server *server, const struct tr_effect *effect)
     render(connection, number);
 }
 
+void tr_server_answer_page(struct tr_server *server, uint64_t token, struct tr_span body,
+                           struct tr_span end)
+{
+    struct connection *connection = connection_of(server, token);
+    if (connection == NULL)
+        return;
+    tr_answer_json(&server->answer, body, end);
+    render(connection, (uint16_t)(token >> 20));
+}
+
+void tr_server_answer_problem(struct tr_server *server, uint64_t token,
+                              const struct tr_problem *problem)
+{
+    struct connection *connection = connection_of(server, token);
+    if (connection == NULL)
+        return;
+    tr_answer_problem(&server->answer, problem, NULL);
+    render(connection, (uint16_t)(token >> 20));
+}
+
 /* ---- requests ---- */
 
 static void answer_here(struct connection *connection, uint16_t number, unsigned status,
@@ -414,7 +435,10 @@ static void handle(struct connection *connection, const char *bytes, size_t size
     case TR_API_REDRIVE:
     case TR_API_RESYNC_LIST:
     case TR_API_REFERENCES:
-        ask_node(connection, number, bytes);
+        if (what == TR_API_LIST && server->route.wants_cluster && tr_node_view(daemon->node) != 0)
+            tr_gather_page(daemon->gather, token_of(connection, number), &server->route);
+        else
+            ask_node(connection, number, bytes);
         return;
     case TR_API_PING:
         tr_answer_text(&server->answer, 200, "OK");

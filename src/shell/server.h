@@ -18,6 +18,12 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon);
 /* An ANSWER, ANSWER_TIMER or ANSWER_PAGE of the node. */
 void tr_server_answer(struct tr_server *server, const struct tr_effect *effect);
 
+/* What another node, or none, had to say on a request. */
+void tr_server_answer_page(struct tr_server *server, uint64_t token, struct tr_span body,
+                           struct tr_span end);
+void tr_server_answer_problem(struct tr_server *server, uint64_t token,
+                              const struct tr_problem *problem);
+
 /* No new connections; those that are idle close, others after their answer. */
 void tr_server_drain(struct tr_server *server);
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/api.h"
 
+#define CURSOR_NODE    16 /* digits */
+#define CURSOR_CLUSTER 20
+
 static void refuse(struct tr_api_request *out, unsigned status, const char *detail)
 {
     out->kind = TR_API_REFUSED;
@@ -67,6 +70,22 @@ static bool read_hex(struct tr_span text, uint64_t *value)
     return text.size == 16;
 }
 
+/* Of a node, or, with four digits more, of the whole cluster. */
+static bool read_cursor(struct tr_span text, struct tr_api_request *out)
+{
+    size_t head = text.size == CURSOR_CLUSTER ? CURSOR_CLUSTER - CURSOR_NODE : 0;
+    uint64_t place = 0;
+    for (size_t i = 0; i < head; i++) {
+        int digit = hex_digit(text.text[i]);
+        if (digit < 0)
+            return false;
+        place = place << 4 | (uint64_t)digit;
+    }
+    out->has_cursor = true;
+    out->place = (uint16_t)place;
+    return read_hex(tr_span_from(text, head), &out->cursor);
+}
+
 /* What nodes of the original ask each other for. */
 static void read_resync_parameter(struct tr_span name, struct tr_span value,
                                   struct tr_api_request *out)
@@ -96,8 +115,7 @@ static void read_parameter(struct tr_span name, struct tr_span value, struct tr_
             refuse(out, 400, "limit must be a number from 1 to 1000");
         out->limit = (uint32_t)number;
     } else if (tr_span_equals(name, TR_SPAN("cursor"))) {
-        out->has_cursor = true;
-        if (!read_hex(value, &out->cursor))
+        if (!read_cursor(value, out))
             refuse(out, 400, "cursor must be one that an earlier page gave");
     } else if (tr_span_equals(name, TR_SPAN("tag"))) {
         size_t size = 0;
@@ -215,6 +233,7 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
     struct tr_span path = {target.text, mark == NULL ? target.size : (size_t)(mark - target.text)};
     struct tr_span query = tr_span_from(target, mark == NULL ? target.size : path.size + 1);
     out->has_cursor = false;
+    out->place = 0;
     out->wants_dead = false;
     out->wants_retrying = false;
     out->wants_cluster = false;

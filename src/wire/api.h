@@ -42,6 +42,7 @@ struct tr_api_request {
     uint64_t view;    /* ?cluster-view-id= */
     uint64_t from_ms; /* ?time-from= */
     uint64_t cursor;
+    uint16_t place; /* of the node that a cursor of the whole cluster is for */
     uint64_t sequence;
     uint32_t limit;
     const char *allow;  /* of a 405 */

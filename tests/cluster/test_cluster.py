@@ -321,7 +321,42 @@ def test_the_commands_of_a_cluster(cluster, crowd):
     three[2].kill()
     status = wait_for(lambda: (found := run("cluster", "status")).returncode == 1 and found, 10, "it is seen to be down")
     assert "DOWN" in status.stdout and "1 node is down" in status.stdout
-    assert "is down: what it is first to pop is not listed" in run("timer", "ls", "--cluster").stderr
+    listed = [line.split()[0] for line in run("timer", "ls", "--cluster").stdout.splitlines()[1:]]
+    assert sorted("/timers/" + one for one in listed) == sorted(timer.location for timer in timers)  # others list for it
+
+
+def pages(node, query):
+    """All pages of a listing: how many timers each has, and their ids."""
+    sizes, ids, cursor = [], [], ""
+    for _ in range(1000):
+        page = node.json(f"/timers?{query}{'&cursor=' + cursor if cursor else ''}")
+        sizes.append(len(page["timers"]))
+        ids += [timer["id"] for timer in page["timers"]]
+        cursor = page.get("cursor")
+        if not cursor:
+            return sizes, ids
+    raise AssertionError("it does not end")
+
+
+def test_a_listing_of_the_whole_cluster(cluster, crowd):
+    three = cluster.start(3)
+    clients = crowd(three)
+    timers = clients.set_many(300, (60, 70))
+    body = json.dumps({"timing": {"interval": 60}, "callback": {"http": {"uri": "http://127.0.0.1:1/x", "opaque": ""}}, "statistics": {"tag-info": [{"type": "A b-c", "count": 1}]}})
+    tagged = [three[i % 3].request("POST", "/timers", body)[1]["location"] for i in range(30)]
+    want = sorted(timer.location[8:] for timer in timers) + sorted(location[8:] for location in tagged)
+    for node in three:
+        for limit in (7, 100, 1000):
+            sizes, ids = pages(node, f"scope=cluster&limit={limit}")
+            assert sorted(ids) == sorted(want) and max(sizes) <= limit, sizes
+    assert sorted(pages(three[0], "scope=cluster&tag=A%20b-c&limit=4")[1]) == sorted(location[8:] for location in tagged)
+    assert pages(three[0], "scope=cluster&state=dead")[1] == []
+    assert len(pages(three[1], "scope=node")[1]) < len(want)
+    three[2].kill()
+    wait_for(lambda: sorted(pages(three[0], "scope=cluster&limit=50")[1]) == sorted(want), 10, "the others list for it")
+    for bad in ("cursor=12", "cursor=" + 20 * "x", "cursor=" + 19 * "0", "scope=all"):
+        assert three[0].request("GET", f"/timers?scope=cluster&{bad}")[0] == 400, bad
+    assert three[0].json(f"/timers?scope=cluster&cursor={20 * 'f'}")["timers"] == []
 
 
 NEXT = os.environ.get("TRYSTD_NEXT")  # a build that speaks one version more

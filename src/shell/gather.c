@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/gather.h"
+
+#include "shell/address.h"
+#include "shell/names.h"
+#include "shell/server.h"
+#include "wire/http.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FETCHES_MAX 64
+#define LIMIT_MS    5000
+#define PAGE_MAX    ((size_t)128 << 20)
+#define REQUEST_MAX 1024
+
+/* A page that was asked for. */
+struct fetch {
+    struct tr_stream stream;
+    struct tr_name_wait wait;
+    struct tr_gather *gather;
+    struct fetch *next;
+    struct fetch **at;
+    uint64_t token;
+    uint64_t until_ms;
+    uint16_t place; /* of the node, among all by address */
+    uint16_t port;
+    bool is_last; /* there is no node behind it */
+    bool is_open;
+    char name[TR_NODE_MAX + 1];
+    char request[REQUEST_MAX];
+    struct tr_http http;
+    char *in;
+    size_t in_size;
+    size_t in_cap;
+};
+
+struct tr_gather {
+    struct tr_daemon *daemon;
+    struct tr_names *names;
+    uv_timer_t look;
+    struct fetch *fetches;
+    unsigned count;
+};
+
+static void on_gone(struct tr_stream *stream)
+{
+    struct fetch *fetch = (struct fetch *)stream;
+    free(fetch->in);
+    free(fetch);
+}
+
+/* It is over: nobody hears of it any more. */
+static void end(struct fetch *fetch)
+{
+    *fetch->at = fetch->next;
+    if (fetch->next != NULL)
+        fetch->next->at = fetch->at;
+    fetch->gather->count--;
+    if (fetch->gather->count == 0)
+        uv_timer_stop(&fetch->gather->look);
+    tr_names_cancel(&fetch->wait);
+    if (fetch->is_open)
+        tr_stream_close(&fetch->stream);
+    else
+        on_gone(&fetch->stream);
+}
+
+static void fail(struct fetch *fetch)
+{
+    struct tr_problem problem;
+    tr_problem_set(&problem, 503, "a node of the cluster did not answer, ask again: ", fetch->name,
+                   NULL);
+    tr_server_answer_problem(fetch->gather->daemon->server, fetch->token, &problem);
+    end(fetch);
+}
+
+/* ---- the page ---- */
+
+/* Where the next page begins: behind this one, or with the next node. */
+static void put_cursor(struct tr_writer *out, const struct fetch *fetch, struct tr_span own)
+{
+    if (own.size == 0 && fetch->is_last)
+        return;
+    tr_put_text(out, ",\"cursor\":\"");
+    tr_put_hex(out, own.size > 0 ? fetch->place : fetch->place + 1u, 4);
+    if (own.size > 0)
+        tr_put_bytes(out, own.text, own.size);
+    else
+        tr_put_hex(out, 0, 16);
+    tr_put_text(out, "\"");
+}
+
+/* Nodes write a page's cursor at its very end: it is found there, without reading the rest. */
+static void pass_on(struct fetch *fetch, struct tr_span body)
+{
+    static const char mark[] = ",\"cursor\":\"";
+    enum { MARK = sizeof mark - 1, HEX = 16, TAIL = MARK + HEX + 2 };
+    struct tr_span own = {"", 0};
+    while (body.size > 0 && (body.text[body.size - 1] == '\n' || body.text[body.size - 1] == '}'))
+        body.size--;
+    const char *tail = body.size > TAIL ? body.text + body.size - (TAIL - 1) : NULL;
+    if (tail != NULL && memcmp(tail, mark, MARK) == 0) {
+        own = (struct tr_span){tail + MARK, HEX};
+        body.size -= TAIL - 1;
+    }
+    uint8_t bytes[64];
+    struct tr_writer cursor = tr_writer_on(bytes, sizeof bytes);
+    put_cursor(&cursor, fetch, own);
+    tr_put_text(&cursor, "}\n");
+    tr_server_answer_page(fetch->gather->daemon->server, fetch->token, body,
+                          (struct tr_span){(const char *)bytes, cursor.size});
+    end(fetch);
+}
+
+static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
+{
+    struct fetch *fetch = (struct fetch *)stream;
+    if (fetch->in_size + size > fetch->in_cap) {
+        size_t cap = 2 * (fetch->in_size + size);
+        char *larger = realloc(fetch->in, cap);
+        if (larger == NULL) {
+            fail(fetch);
+            return;
+        }
+        fetch->in = larger;
+        fetch->in_cap = cap;
+    }
+    memcpy(fetch->in + fetch->in_size, bytes, size);
+    size_t before = fetch->in_size;
+    fetch->in_size += size;
+    enum tr_http_state state = tr_http_feed(&fetch->http, fetch->in, before, fetch->in_size);
+    if (state == TR_HTTP_MORE)
+        return;
+    if (state == TR_HTTP_COMPLETE && tr_http_status(&fetch->http) == 200)
+        pass_on(fetch, tr_http_span(fetch->in, fetch->http.body));
+    else
+        fail(fetch);
+}
+
+static void on_end(struct tr_stream *stream, bool is_broken)
+{
+    (void)is_broken;
+    fail((struct fetch *)stream);
+}
+
+static void on_open(struct tr_stream *stream, bool is_open)
+{
+    struct fetch *fetch = (struct fetch *)stream;
+    if (!is_open || !tr_stream_put(stream, fetch->request, strlen(fetch->request)))
+        fail(fetch);
+}
+
+static const struct tr_stream_calls stream_calls = {
+    .on_open = on_open,
+    .on_bytes = on_bytes,
+    .on_end = on_end,
+    .on_gone = on_gone,
+};
+
+/* ---- asking ---- */
+
+static void connect_to(struct fetch *fetch, const struct sockaddr_storage *address)
+{
+    struct sockaddr_storage to = *address;
+    tr_address_set_port(&to, fetch->port);
+    fetch->is_open = tr_stream_connect(&fetch->stream, &fetch->gather->daemon->streams, NULL,
+                                       (const struct sockaddr *)&to, &stream_calls);
+    if (!fetch->is_open)
+        fail(fetch);
+}
+
+static void on_found(struct tr_name_wait *wait, const struct sockaddr_storage *address)
+{
+    struct fetch *fetch = (struct fetch *)(void *)((char *)wait - offsetof(struct fetch, wait));
+    if (address == NULL)
+        fail(fetch);
+    else
+        connect_to(fetch, address);
+}
+
+static void write_request(struct fetch *fetch, const struct tr_api_request *query)
+{
+    struct tr_writer out = tr_writer_on((uint8_t *)fetch->request, REQUEST_MAX - 1);
+    tr_put_text(&out, "GET /timers?limit=");
+    tr_put_decimal(&out, query->limit);
+    tr_put_text(&out, query->wants_dead       ? "&state=dead"
+                      : query->wants_retrying ? "&state=retrying"
+                                              : "&state=pending");
+    if (query->has_cursor && query->cursor != 0) {
+        tr_put_text(&out, "&cursor=");
+        tr_put_hex(&out, query->cursor, 16);
+    }
+    tr_put_text(&out, query->tag.text != NULL ? "&tag=" : "");
+    for (size_t i = 0; query->tag.text != NULL && i < query->tag.size; i++) {
+        tr_put_text(&out, "%");
+        tr_put_hex(&out, (uint8_t)query->tag.text[i], 2);
+    }
+    tr_put_text(&out, " HTTP/1.1\r\nHost: ");
+    tr_put_text(&out, fetch->name);
+    tr_put_text(&out, "\r\nConnection: close\r\n\r\n");
+    fetch->request[out.size] = '\0';
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct tr_node_peer *x = a;
+    const struct tr_node_peer *y = b;
+    size_t least = x->address.size < y->address.size ? x->address.size : y->address.size;
+    int order = memcmp(x->address.text, y->address.text, least);
+    return order != 0 ? order
+                      : (x->address.size > y->address.size) - (x->address.size < y->address.size);
+}
+
+/* The nodes of the cluster by their addresses, which all of them sort alike. */
+static uint32_t list_nodes(const struct tr_node *node, struct tr_node_peer *list)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < tr_node_members(node) && count <= TR_VIEW_NODES_MAX; i++) {
+        tr_node_peer(node, (uint16_t)i, &list[count]);
+        count += i == 0 || list[count].role != TR_ROLE_NONE;
+    }
+    qsort(list, count, sizeof list[0], by_address);
+    return count;
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    struct tr_gather *gather = timer->data;
+    struct fetch *next = NULL;
+    for (struct fetch *fetch = gather->fetches; fetch != NULL; fetch = next) {
+        next = fetch->next;
+        if (uv_now(&gather->daemon->loop) >= fetch->until_ms)
+            fail(fetch);
+    }
+}
+
+static void start(struct tr_gather *gather, struct fetch *fetch)
+{
+    char host[TR_HOST_MAX];
+    struct sockaddr_storage address;
+    struct tr_span name = {fetch->name, strlen(fetch->name)};
+    fetch->gather = gather;
+    fetch->wait.on_found = on_found;
+    fetch->until_ms = uv_now(&gather->daemon->loop) + LIMIT_MS;
+    fetch->next = gather->fetches;
+    fetch->at = &gather->fetches;
+    if (fetch->next != NULL)
+        fetch->next->at = &fetch->next;
+    gather->fetches = fetch;
+    if (gather->count++ == 0)
+        uv_timer_start(&gather->look, on_look, LIMIT_MS / 10, LIMIT_MS / 10);
+    tr_http_init_response(&fetch->http, PAGE_MAX);
+    if (tr_address_split(name, host, &fetch->port) != NULL)
+        fail(fetch);
+    else if (tr_address_parse(host, fetch->port, &address))
+        connect_to(fetch, &address);
+    else
+        tr_names_find(gather->names, host, &fetch->wait);
+}
+
+void tr_gather_page(struct tr_gather *gather, uint64_t token, const struct tr_api_request *query)
+{
+    struct tr_node_peer nodes[TR_VIEW_NODES_MAX + 2];
+    uint32_t count = list_nodes(gather->daemon->node, nodes);
+    uint32_t place = query->has_cursor ? query->place : 0;
+    struct tr_api_request from = *query;
+    while (place < count && !nodes[place].is_up) { /* others list for it */
+        place++;
+        from.has_cursor = false;
+    }
+    struct fetch *fetch = gather->count < FETCHES_MAX ? calloc(1, sizeof *fetch) : NULL;
+    if (place >= count || fetch == NULL) {
+        struct tr_problem problem;
+        tr_problem_set(&problem, 503, "too many requests at once", NULL);
+        if (place >= count)
+            tr_server_answer_page(gather->daemon->server, token, TR_SPAN("{\"timers\":[]"),
+                                  TR_SPAN("}\n"));
+        else
+            tr_server_answer_problem(gather->daemon->server, token, &problem);
+        free(fetch);
+        return;
+    }
+    fetch->token = token;
+    fetch->place = (uint16_t)place;
+    fetch->is_last = place + 1 == count;
+    memcpy(fetch->name, nodes[place].address.text, nodes[place].address.size);
+    write_request(fetch, &from);
+    start(gather, fetch);
+}
+
+struct tr_gather *tr_gather_open(struct tr_daemon *daemon)
+{
+    struct tr_gather *gather = calloc(1, sizeof *gather);
+    if (gather == NULL)
+        return NULL;
+    gather->daemon = daemon;
+    gather->names = tr_names_new(&daemon->loop);
+    uv_timer_init(&daemon->loop, &gather->look);
+    gather->look.data = gather;
+    return gather->names == NULL ? NULL : gather;
+}
+
+void tr_gather_close(struct tr_gather *gather)
+{
+    while (gather->fetches != NULL)
+        end(gather->fetches);
+    uv_timer_stop(&gather->look);
+    uv_close((uv_handle_t *)&gather->look, NULL);
+    tr_names_free(gather->names);
+}
