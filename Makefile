@@ -9,6 +9,7 @@ MESON   ?= meson
 .PHONY: all help deps run demo test check bench fuzz soak install clean format
 
 all: build/build.ninja  ## build build/trystd, build/tryst and the library
+	@[ -e build/trystd ] || echo 'building tryst: it takes a minute or two'
 	@ninja -C build --quiet
 
 help:  ## this list

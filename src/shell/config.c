@@ -589,6 +589,14 @@ uint64_t tr_config_budget(const struct tr_config *config)
     return budget < TR_NODE_MEMORY_LEAST ? TR_NODE_MEMORY_LEAST : budget;
 }
 
+bool tr_config_names_itself(const struct tr_config *config)
+{
+    bool is_named = config->node_count == 0;
+    for (uint32_t i = 0; i < config->node_count; i++)
+        is_named |= strcmp(config->nodes[i].address, config->localhost) == 0;
+    return is_named;
+}
+
 bool tr_config_is_open(const struct tr_config *config)
 {
     bool is_loopback =

@@ -104,6 +104,9 @@ struct tr_config_sources {
  * when there were none. */
 unsigned tr_config_load(struct tr_config *config, const struct tr_config_sources *sources);
 
+/* Whether the list of nodes, if there is one, has this one. */
+bool tr_config_names_itself(const struct tr_config *config);
+
 /* Other nodes are there, anybody can reach this one, and nobody has to prove anything. */
 bool tr_config_is_open(const struct tr_config *config);
 

@@ -314,16 +314,14 @@ void tr_daemon_set_view(struct tr_daemon *daemon)
     const struct tr_config *config = &daemon->config;
     struct tr_view_node nodes[TR_VIEW_NODES_MAX + 1];
     struct tr_event event = {.kind = TR_EVENT_VIEW_CHANGED, .has_more = true};
-    bool is_named = config->node_count == 0;
     daemon->has_view = true;
     for (uint32_t i = 0; i < config->node_count; i++) {
         const char *address = config->nodes[i].address;
         nodes[i] = (struct tr_view_node){{address, strlen(address)}, config->nodes[i].role};
-        is_named |= strcmp(address, config->localhost) == 0;
     }
     nodes[config->node_count] =
         (struct tr_view_node){{config->localhost, strlen(config->localhost)}, TR_ROLE_STAYING};
-    if (!is_named)
+    if (!tr_config_names_itself(config))
         tr_say(TR_WARNING,
                "[cluster] does not name this node, %s: it hands its timers over to the others",
                config->localhost);

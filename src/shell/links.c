@@ -23,6 +23,9 @@
 #define UNPROVEN_MOST 64
 #define WARN_MS       100
 #define ANNOYED_EVERY 64 /* failures to dial after which it is said again */
+#define FIGHT_MS      10000
+#define FIGHT_LEAST   5 /* links that lived and were replaced in that time: there are two of it */
+#define FIGHT_SAY_MS  60000
 
 /* A link, and what it is to us. */
 struct peer_link {
@@ -31,6 +34,7 @@ struct peer_link {
     struct tr_links *links;
     uint16_t member; /* TR_MEMBER_NONE: it has not said */
     bool is_spare;   /* accepted, and not needed */
+    bool is_early;   /* accepted by a node that knows nobody, and may be about to join */
     uint64_t since_ms;
     uint64_t heard_ms;
     struct peer_link *next; /* of those that are unproven */
@@ -48,6 +52,9 @@ struct peer {
     unsigned failures;              /* since it was last there */
     char said[TR_REFUSAL_MAX + 32]; /* why the last one failed */
     bool is_met;                    /* dial_ms is set */
+    unsigned replaced;              /* links that lived, by newer ones, since this time */
+    uint64_t replaced_ms;
+    uint64_t fought_ms; /* when it was last said that two processes have its address */
 };
 
 struct tr_links {
@@ -158,7 +165,7 @@ static void say_failed(const struct peer_link *link, const char *reason)
 {
     struct peer *peer = &link->links->peers[link->member == TR_MEMBER_NONE ? 0 : link->member];
     const char *other = link->link.other[0] != '\0' ? link->link.other : "a stranger";
-    if (is_spare(link) || !link->links->daemon->has_view)
+    if (is_spare(link) || link->is_early || !link->links->daemon->has_view)
         return;
     if (link->link.stage == TR_LINK_PROVEN)
         tr_say(TR_STATUS, "the link to %s is gone: %s", other, reason);
@@ -177,7 +184,8 @@ static void on_failed(struct tr_link *base, const char *reason)
     struct tr_metrics *metrics = &links->daemon->metrics;
     uint16_t member = link->member;
     say_failed(link, reason);
-    if (base->stage != TR_LINK_PROVEN && !base->is_dialled && !is_spare(link) &&
+    bool is_joining = link->is_early; /* it was told before this node was: that is no alarm */
+    if (base->stage != TR_LINK_PROVEN && !base->is_dialled && !is_spare(link) && !is_joining &&
         links->daemon->has_view)
         metrics->links_refused++;
     bool was_proven = detach(link);
@@ -258,12 +266,37 @@ static bool is_better(const struct tr_links *links, const struct peer_link *link
            now_ms(links) < link->heard_ms + LIVING_MS;
 }
 
+/* Two processes that both say they are this node take the link from each other all the time: the one
+ * that has it keeps it. */
+static bool is_fought_over(struct tr_links *links, struct peer *peer, const char *name)
+{
+    const struct peer_link *link = peer->proven;
+    if (link == NULL || now_ms(links) >= link->heard_ms + LIVING_MS)
+        return false;
+    if (now_ms(links) >= peer->replaced_ms + FIGHT_MS) {
+        peer->replaced_ms = now_ms(links);
+        peer->replaced = 0;
+    }
+    peer->replaced++;
+    if (peer->replaced < FIGHT_LEAST)
+        return false;
+    if (peer->fought_ms == 0 || now_ms(links) >= peer->fought_ms + FIGHT_SAY_MS)
+        tr_say(TR_ERROR,
+               "two processes say that they are %s: give each node a [cluster] localhost of its "
+               "own",
+               name);
+    peer->fought_ms = now_ms(links);
+    peer->replaced_ms = now_ms(links);
+    return true;
+}
+
 static void on_proven(struct tr_link *base)
 {
     struct peer_link *link = (struct peer_link *)base;
     struct tr_links *links = link->links;
     struct peer *peer = &links->peers[link->member];
-    if (!base->is_dialled && is_better(links, peer->proven)) {
+    if (!base->is_dialled &&
+        (is_better(links, peer->proven) || is_fought_over(links, peer, base->other))) {
         unlist(link);
         tr_link_close(base);
         return;
@@ -398,7 +431,8 @@ static void on_call(struct tr_link *base)
         return;
     }
     if (member == TR_MEMBER_NONE || member == 0) {
-        tr_link_refuse(base, "its address is of no view that this node has had");
+        link->is_early = tr_node_view(links->daemon->node) == 0;
+        tr_link_refuse(base, "the caller's address is on no list of nodes that was in force here");
         return;
     }
     link->member = member;

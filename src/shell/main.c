@@ -59,28 +59,30 @@ static const struct option options[] = {
 
 static void print_help(void)
 {
-    fputs("usage: trystd [OPTION]...\n"
-          "\n"
-          "Keeps timers and calls their URIs when they are due. Without options: a node on\n"
-          "127.0.0.1:7253 with its data in ./tryst-data and its log on standard error.\n"
-          "\n"
-          "  --config FILE               read this file; tryst.conf(5) tells what may stand in it\n"
-          "  --check-config              read the configuration, say what is wrong, and stop\n"
-          "  --data-dir DIR              keep data here; 'none' keeps all in memory\n"
-          "  --listen HOST:PORT          serve on this address\n"
-          "  --pidfile FILE              write the process's number to FILE\n"
-          "  --daemon                    run in the background\n"
-          "  --version, --help\n"
-          "\n"
-          "As Chronos has them (its defaults hold then, such as serving on all addresses):\n"
-          "\n"
-          "  --local-config-file FILE    /etc/chronos/chronos.conf\n"
-          "  --cluster-config-file FILE  /etc/chronos/chronos_cluster.conf\n"
-          "  --shared-config-file FILE   /etc/chronos/chronos_shared.conf\n"
-          "\n"
-          "Signals: HUP reads the configuration again, TERM and INT finish what is under way and\n"
-          "stop. Environment: TRYST_<SECTION>_<KEY> overrides a key. More: trystd(8).\n",
-          stdout);
+    fputs(
+        "usage: trystd [OPTION]...\n"
+        "\n"
+        "Keeps timers and calls their URIs when they are due. Without options: a node on\n"
+        "127.0.0.1:7253 with its data in ./tryst-data and its log on standard error.\n"
+        "\n"
+        "  --config FILE               read this file; tryst.conf(5) tells what may stand in it\n"
+        "  --check-config              read the configuration, say what is wrong, and stop\n"
+        "  --data-dir DIR              keep data here; 'none' keeps all in memory\n"
+        "  --listen HOST:PORT          serve on this address\n"
+        "  --pidfile FILE              write the process's number to FILE\n"
+        "  --daemon                    run in the background\n"
+        "  --version, --help\n"
+        "\n"
+        "As Chronos has them (its defaults hold then, such as serving on all addresses):\n"
+        "\n"
+        "  --local-config-file FILE    /etc/chronos/chronos.conf\n"
+        "  --cluster-config-file FILE  /etc/chronos/chronos_cluster.conf\n"
+        "  --shared-config-file FILE   /etc/chronos/chronos_shared.conf\n"
+        "\n"
+        "Signals: HUP reads the configuration again; USR1 brings every timer to where it belongs\n"
+        "and says so; TERM and INT finish what is under way and stop.\n"
+        "Environment: TRYST_<SECTION>_<KEY> overrides a key. More: trystd(8).\n",
+        stdout);
 }
 
 /* The exit status, or -1 to go on. */
@@ -247,6 +249,11 @@ int main(int argc, char **argv)
     if (tr_config_load(&config, &arguments.sources) > 0)
         return 2;
     if (arguments.checks_only) {
+        if (!tr_config_names_itself(&config))
+            tr_say(TR_WARNING,
+                   "[cluster] does not name this node, %s: it would hand its timers over to the "
+                   "others; is 'localhost' missing?",
+                   config.localhost);
         puts("the configuration is good");
         return 0;
     }
