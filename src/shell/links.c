@@ -52,7 +52,7 @@ struct peer {
     unsigned failures;              /* since it was last there */
     char said[TR_REFUSAL_MAX + 32]; /* why the last one failed */
     bool is_met;                    /* dial_ms is set */
-    unsigned replaced;              /* links that lived, by newer ones, since this time */
+    unsigned replaced;              /* dialled though a link lived, since this time */
     uint64_t replaced_ms;
     uint64_t fought_ms; /* when it was last said that two processes have its address */
 };
@@ -266,8 +266,8 @@ static bool is_better(const struct tr_links *links, const struct peer_link *link
            now_ms(links) < link->heard_ms + LIVING_MS;
 }
 
-/* Two processes that both say they are this node take the link from each other all the time: the one
- * that has it keeps it. */
+/* Somebody dials though there is a link that lives: now and then when both ends start. Two processes
+ * that both say they are this node do so all the time; then the one that has the link keeps it. */
 static bool is_fought_over(struct tr_links *links, struct peer *peer, const char *name)
 {
     const struct peer_link *link = peer->proven;
@@ -280,12 +280,13 @@ static bool is_fought_over(struct tr_links *links, struct peer *peer, const char
     peer->replaced++;
     if (peer->replaced < FIGHT_LEAST)
         return false;
-    if (peer->fought_ms == 0 || now_ms(links) >= peer->fought_ms + FIGHT_SAY_MS)
+    if (peer->fought_ms == 0 || now_ms(links) >= peer->fought_ms + FIGHT_SAY_MS) {
         tr_say(TR_ERROR,
                "two processes say that they are %s: give each node a [cluster] localhost of its "
                "own",
                name);
-    peer->fought_ms = now_ms(links);
+        peer->fought_ms = now_ms(links);
+    }
     peer->replaced_ms = now_ms(links);
     return true;
 }
@@ -432,11 +433,12 @@ static void on_call(struct tr_link *base)
     }
     if (member == TR_MEMBER_NONE || member == 0) {
         link->is_early = tr_node_view(links->daemon->node) == 0;
-        tr_link_refuse(base, "the caller's address is on no list of nodes that was in force here");
+        tr_link_refuse(base, "the caller's address is of no view that this node has had");
         return;
     }
     link->member = member;
     if (is_better(links, links->peers[member].proven)) {
+        is_fought_over(links, &links->peers[member], base->other);
         link->is_spare = true;
         tr_link_refuse(base, "there is a link already");
         return;

@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -250,8 +251,8 @@ def test_the_nodes_are_set_by_who_knows_the_secret(pair, tmp_path):
     assert nodes[0].request("PUT", "/cluster", text, {"Tryst-Proof": proof})[0] == 403  # good once
 
     (tmp_path / "two.conf").write_text(text)
-    run = lambda **environment: subprocess.run([TRYST, "cluster", "apply", tmp_path / "two.conf", "--force"], capture_output=True, text=True, env={**os.environ, **environment}, timeout=60 * SLOW)
-    assert "must prove to know" in run().stderr
+    run = lambda **environment: subprocess.run([TRYST, "cluster", "apply", tmp_path / "two.conf", "--force", "--yes"], capture_output=True, text=True, env={**os.environ, **environment}, timeout=60 * SLOW)
+    assert "wants the cluster's secret" in run().stderr
     done = run(TRYST_CLUSTER_SECRET=SECRET)
     assert done.returncode == 0 and "done: 2 nodes" in done.stdout, done
 
@@ -274,3 +275,30 @@ def test_a_bad_list_of_nodes_changes_nothing(pair, text, why):
     status, _, body = nodes[0].request("PUT", "/cluster", text)
     assert status == 400 and why in json.loads(body)["detail"]
     assert nodes[0].json("/cluster")["view"] == view
+
+
+def test_strangers_who_only_knock_keep_nobody_out(pair):
+    nodes = pair()
+    knockers = [Stranger(nodes[0]) for _ in range(100)]  # more than may wait
+    reply = Stranger(nodes[0]).call(nodes[2].address)
+    assert reply[0] == 2
+    assert knockers[0].is_closed()  # the oldest make room
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_two_processes_with_one_address(tmp_path, which):
+    """They take each other's links only for a while; then it is said, and one of them keeps its own."""
+    cluster = Cluster(tmp_path, shared=f"[cluster]\nsecret = {SECRET}\n")
+    try:
+        nodes = cluster.start(2)
+        double = cluster.add(1)[0]
+        double.configure(nodes)
+        config = double.folder / "chronos_cluster.conf"
+        config.write_text(config.read_text().replace(f"localhost = {double.address}", f"localhost = {nodes[which].address}"))
+        double.start(wait=False)
+        wait_for(lambda: f"two processes say that they are {nodes[which].address}" in nodes[1 - which].log(), 40, nodes[1 - which].log())
+        before = nodes[1 - which].metrics()["tryst_links_made_total"]
+        time.sleep(3)
+        assert nodes[1 - which].metrics()["tryst_links_made_total"] - before <= 6
+    finally:
+        cluster.close()
