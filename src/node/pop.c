@@ -17,7 +17,7 @@
 #define LOOK_MS           100 /* whether it is its turn by now */
 #define TOMBSTONE_LOOK_MS 15000
 #define TOMBSTONE_SIZE    128 /* bytes, with its entries in the wheel and the index */
-#define KNOWN_SHARE       8   /* of the memory, for tombstones that their lists have; */
+#define KNOWN_SHARE       32  /* of the memory, for tombstones that are where they should be; */
 #define OWED_SHARE        2   /* for all of them */
 #define LIMIT_LEAST       1
 #define DUE_SLICE         2048    /* timers taken from the wheel in a step, so that none is long */
@@ -271,16 +271,40 @@ static bool are_many(const struct tr_node *node, unsigned share)
     return node->stats.tombstones > room / TOMBSTONE_SIZE;
 }
 
+/* It was taken off the list of nodes, and does not answer: it will never say that it has it. */
+static bool has_left(const struct tr_node *node, uint16_t member)
+{
+    return node->members[member].role == TR_ROLE_NONE && member != 0 && !node->peers[member].is_up;
+}
+
+/* Everybody who is to have it does, but for those that have left. */
+static bool is_spread(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    uint8_t acked = tr_book_acked(&node->book, ref);
+    for (unsigned i = 0; i < record->list_count; i++) {
+        bool has_it = record->list[i] == 0 || (acked & (uint8_t)(1u << i)) != 0;
+        if (!has_it && !has_left(node, record->list[i]))
+            return false;
+    }
+    for (unsigned i = 0; i < record->from_count; i++) {
+        if (!has_left(node, record->from[i]))
+            return false;
+    }
+    return true;
+}
+
 /* Everybody who could bring back what it ended has heard of it; while records may be elsewhere than
- * placed, nobody knows who that is. When there are too many, those go that their list has. */
+ * placed, nobody knows who that is. When there are too many, those go that are where they should
+ * be, whoever is away. */
 static bool may_forget(struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
-    bool is_known = tr_is_known(node, ref, record) && record->from_count == 0;
-    bool is_safe = is_known && !tr_is_wide(node) && are_all_up(node);
+    bool is_safe = tr_is_known(node, ref, record) && record->from_count == 0 && !tr_is_wide(node) &&
+                   are_all_up(node);
     bool is_old =
         node->steady_ms >= record->due_ms - record->lag_ms + node->config.tombstone_keep_ms;
     bool is_early = !is_safe && !is_old &&
-                    (are_many(node, OWED_SHARE) || (is_known && are_many(node, KNOWN_SHARE)));
+                    (are_many(node, OWED_SHARE) ||
+                     (are_many(node, KNOWN_SHARE) && is_spread(node, ref, record)));
     bool may = is_safe || is_old || is_early || tr_breaks(node, TWIN_FORGET_AT_ONCE);
     node->stats.forgotten_early += is_early;
     tr_cover(node, may ? RULE_TOMBSTONE_GONE : RULE_TOMBSTONE_KEPT);
