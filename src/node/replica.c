@@ -192,17 +192,31 @@ static void mark(struct tr_node *node, tr_ref ref, const struct tr_record *recor
                           tr_book_acked(&node->book, ref) | (uint8_t)(1u << place));
 }
 
+static bool is_exactly(const struct tr_node *node, tr_ref ref, const struct tr_record *named,
+                       struct tr_record *held)
+{
+    tr_book_unpack(&node->book, ref, held);
+    struct tr_order x = tr_record_order(held);
+    struct tr_order y = tr_record_order(named);
+    return tr_order_compare(&x, &y) == 0;
+}
+
 /* The record of this key, if it has exactly this order. */
 static tr_ref find_exactly(const struct tr_node *node, const struct tr_record *named,
                            struct tr_record *held)
 {
     tr_ref ref = tr_book_find(&node->book, named->id, named->part);
-    if (ref == TR_ARENA_NONE)
-        return TR_ARENA_NONE;
-    tr_book_unpack(&node->book, ref, held);
-    struct tr_order x = tr_record_order(held);
-    struct tr_order y = tr_record_order(named);
-    return tr_order_compare(&x, &y) == 0 ? ref : TR_ARENA_NONE;
+    return ref != TR_ARENA_NONE && is_exactly(node, ref, named, held) ? ref : TR_ARENA_NONE;
+}
+
+/* Likewise, where it is known where it was: it moves only when it changes, so there it mostly is. */
+static tr_ref find_near(const struct tr_node *node, tr_ref ref, const struct tr_record *named,
+                        struct tr_record *held)
+{
+    bool is_there = tr_arena_holds(&node->arena, ref) &&
+                    tr_book_id(&node->book, ref) == named->id &&
+                    is_exactly(node, ref, named, held) && held->part == named->part;
+    return is_there ? ref : find_exactly(node, named, held);
 }
 
 /* Who told them all lets them know of each other, or each would send it to each. */
@@ -255,16 +269,22 @@ static bool is_owed_drop(const struct tr_record *record, uint16_t peer)
            (record->flags & TR_RECORD_MOVING) == 0;
 }
 
-bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record)
+static bool is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer,
+                    const struct tr_record *record)
 {
     if (tr_book_state(&node->book, ref) == TR_STATE_UNSAFE)
         return false; /* when it is durable, the list is told */
-    tr_book_unpack(&node->book, ref, record);
     unsigned place = tr_place_of(record, peer);
     if (place == record->list_count) /* of those it comes from who moves it knows who has let go */
         return tr_is_named(record, peer) &&
                (is_owed_drop(record, peer) || tr_find_mover(node, record) == 0);
     return (tr_book_acked(&node->book, ref) & (uint8_t)(1u << place)) == 0;
+}
+
+bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record)
+{
+    tr_book_unpack(&node->book, ref, record);
+    return is_owed(node, ref, peer, record);
 }
 
 void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record)
@@ -301,7 +321,7 @@ void tr_owe(struct tr_node *node, tr_ref ref)
     unsigned count = tr_names(&record, names);
     for (unsigned i = 0; i < count; i++) {
         struct tr_fifo_entry entry = {ref, node->steady_ms + AGAIN_OWED_MS};
-        if (names[i] == 0 || !tr_is_owed(node, ref, names[i], &record))
+        if (names[i] == 0 || !is_owed(node, ref, names[i], &record))
             continue;
         struct tr_peer *peer = &node->peers[names[i]];
         if (peer->is_greeted && peer->owed.count < OWED_MAX && !tr_arena_is_tight(&node->arena) &&
@@ -422,7 +442,7 @@ void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_e
         .moves = waiting->order.moves,
     };
     struct tr_record held;
-    tr_ref ref = find_exactly(node, &named, &held);
+    tr_ref ref = find_near(node, waiting->ref, &named, &held);
     if (waiting->then == THEN_OPERATION)
         tr_operation_answered(node, waiting->token, 0, TR_RESULT_STORED, NULL, out);
     else if (waiting->then == THEN_REPLY)

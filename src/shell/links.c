@@ -382,22 +382,29 @@ bool tr_links_is_near(struct tr_links *links, int file)
     return is_near;
 }
 
-bool tr_links_is_node(const struct tr_links *links, struct tr_span text)
+/* Of each create: the beginning of a name tells mostly that it is another. */
+static bool may_be(struct tr_span host, struct tr_span name)
+{
+    size_t bracket = name.size > 0 && name.text[0] == '[' ? 1 : 0;
+    struct tr_span head = {name.text + bracket, host.size};
+    return name.size > host.size + bracket && tr_span_equals_nocase(head, host);
+}
+
+bool tr_links_is_node(const struct tr_links *links, const struct tr_uri *uri)
 {
     const struct tr_node *node = links->daemon->node;
-    struct tr_uri uri;
     char host[TR_HOST_MAX];
     uint16_t port = 0;
-    if (tr_node_view(node) == 0 || tr_uri_parse(text, &uri) != NULL)
+    if (tr_node_view(node) == 0)
         return false;
     for (uint32_t i = 0; i < tr_node_members(node); i++) {
+        struct tr_span name = tr_node_member_address(node, (uint16_t)i);
         struct tr_node_peer peer;
-        tr_node_peer(node, (uint16_t)i, &peer);
-        if ((i > 0 && peer.role == TR_ROLE_NONE) ||
-            tr_address_split(peer.address, host, &port) != NULL)
+        if (!may_be(uri->host, name) || tr_address_split(name, host, &port) != NULL)
             continue;
-        if (port == uri.port &&
-            tr_span_equals_nocase(uri.host, (struct tr_span){host, strlen(host)}))
+        tr_node_peer(node, (uint16_t)i, &peer);
+        if ((i == 0 || peer.role != TR_ROLE_NONE) && port == uri->port &&
+            tr_span_equals_nocase(uri->host, (struct tr_span){host, strlen(host)}))
             return true;
     }
     return false;

@@ -13,6 +13,7 @@
 #define TR_SHELL_LINKS_H
 
 #include "shell/daemon.h"
+#include "wire/uri.h"
 
 #include <sys/socket.h>
 
@@ -33,7 +34,7 @@ void tr_links_reset(struct tr_links *links, uint16_t member);
 bool tr_links_is_near(struct tr_links *links, int file);
 
 /* Whether a URI is at a node of the cluster. */
-bool tr_links_is_node(const struct tr_links *links, struct tr_span uri);
+bool tr_links_is_node(const struct tr_links *links, const struct tr_uri *uri);
 bool tr_links_is_at_node(const struct tr_links *links, const struct sockaddr_storage *address,
                          uint16_t port);
 

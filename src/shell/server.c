@@ -355,7 +355,7 @@ static void ask_node(struct connection *connection, uint16_t number, const char 
             return;
         }
         if (!server->daemon->config.may_call_nodes &&
-            tr_links_is_node(server->daemon->links, server->body.uri)) {
+            tr_links_is_node(server->daemon->links, &server->body.parts)) {
             answer_here(connection, number, 403,
                         "callback.http.uri is at a node of this cluster; [callback] to-nodes "
                         "allows that");

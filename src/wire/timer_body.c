@@ -370,12 +370,11 @@ static bool check_timing(struct body_reader *reader)
 static bool check_callback(struct body_reader *reader, size_t opaque_max)
 {
     struct tr_timer_body *out = reader->out;
-    struct tr_uri uri;
     if (out->uri.text == NULL)
         return refuse(reader, "callback.http.uri", " is missing");
     if (out->opaque.text == NULL)
         return refuse(reader, "callback.http.opaque", " is missing");
-    const char *fault = tr_uri_parse(out->uri, &uri);
+    const char *fault = tr_uri_parse(out->uri, &out->parts);
     if (fault != NULL)
         return refuse(reader, "callback.http.uri ", fault);
     if (out->opaque.size > opaque_max) {

@@ -5,6 +5,7 @@
 
 #include "base/record.h"
 #include "wire/text.h"
+#include "wire/uri.h"
 
 #define TR_INTERVAL_MAX ((uint64_t)1 << 45) /* milliseconds; 1,115 years */
 
@@ -15,6 +16,7 @@ struct tr_timer_body {
     uint32_t factor;    /* 0: not given */
     uint8_t tag_count;
     struct tr_span uri;
+    struct tr_uri parts; /* of it */
     struct tr_span opaque;
     struct tr_span content_type; /* empty: not given */
     struct tr_tag tags[TR_TAGS_MAX];
