@@ -209,7 +209,7 @@ static tr_ref find_exactly(const struct tr_node *node, const struct tr_record *n
     return ref != TR_ARENA_NONE && is_exactly(node, ref, named, held) ? ref : TR_ARENA_NONE;
 }
 
-/* Likewise, where it is known where it was: it moves only when it changes, so there it mostly is. */
+/* Likewise, where it is known where it was: it moves only when it changes. */
 static tr_ref find_near(const struct tr_node *node, tr_ref ref, const struct tr_record *named,
                         struct tr_record *held)
 {

@@ -266,8 +266,9 @@ static bool is_better(const struct tr_links *links, const struct peer_link *link
            now_ms(links) < link->heard_ms + LIVING_MS;
 }
 
-/* Somebody dials though there is a link that lives: now and then when both ends start. Two processes
- * that both say they are this node do so all the time; then the one that has the link keeps it. */
+/* Somebody dials though there is a link that lives: now and then when both ends start. Two
+ * processes that both say they are this node do so all the time; then the one that has the link
+ * keeps it. */
 static bool is_fought_over(struct tr_links *links, struct peer *peer, const char *name)
 {
     const struct peer_link *link = peer->proven;
