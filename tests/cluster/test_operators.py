@@ -5,6 +5,7 @@ said, and changes nothing."""
 import http.server
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -12,7 +13,7 @@ import time
 
 import pytest
 
-from cluster import SLOW, TRYST, TRYSTD, Cluster, wait_for
+from cluster import ROOT, SLOW, TRYST, TRYSTD, Cluster, wait_for
 from crowd import Crowd
 
 SECRET = "a secret of some length"
@@ -248,3 +249,13 @@ def test_tags_are_counted_down_where_another_node_made_the_pop(cluster):
     wait_for(lambda: sum(node.held() for node in nodes) == 0, 30, "all have popped")
     assert tags() == 0
     receiver.shutdown()
+
+
+def test_the_alarms_are_of_metrics_that_there_are(cluster):
+    """A rule with a misspelt metric never fires."""
+    node = cluster.start(2)[0]
+    text = node.request("GET", "/metrics")[2].decode()
+    rules = (ROOT / "packaging" / "tryst.rules.yml").read_text()
+    named = {name for line in re.findall(r"expr: (.*)", rules) for name in re.findall(r"tryst_[a-z_]+", line)}
+    assert len(named) > 10
+    assert [name for name in sorted(named) if f"\n{name}" not in text] == []
