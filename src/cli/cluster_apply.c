@@ -22,6 +22,7 @@
 #define CALM      2  /* looks in a row that must find all in place */
 #define BAR       40
 #define PLAN_KEYS 100000
+#define NODES_MAX 256
 
 enum option_id {
     OPTION_NODE = 1,
@@ -165,7 +166,7 @@ static bool survey(struct apply *apply)
         return false;
     snprintf(contact, sizeof contact, "%s", told.node);
     tr_members_add(&apply->members, contact)->told = told;
-    for (size_t i = 0; i < apply->members.count;)
+    for (size_t i = 0; i < apply->members.count && apply->members.count <= NODES_MAX;)
         i = add_seen(apply, i) ? 0 : i + 1;
     for (size_t i = 0; i < apply->members.count; i++)
         apply->members.list[i].is_old = true;
@@ -176,7 +177,9 @@ static bool survey(struct apply *apply)
         struct tr_cluster_member *member = tr_members_add(&apply->members, apply->target.list[i]);
         tr_told_ask(COMMAND, member->address, true, &member->told);
     }
-    return true;
+    if (apply->members.count > NODES_MAX)
+        tr_failure(COMMAND, "these are more than %d nodes, and no cluster has so many", NODES_MAX);
+    return apply->members.count <= NODES_MAX;
 }
 
 static const char *role_of(const struct apply *apply, const char *address)
@@ -354,37 +357,35 @@ static bool tell(struct apply *apply, const struct tr_cluster_member *member, co
     return is_told;
 }
 
-/* Those that are there first: who joins is then known to them, and let in. */
-static bool is_told_in(const struct apply *apply, const struct tr_cluster_member *member,
-                       unsigned round)
-{
-    bool is_joining = strcmp(role_of(apply, member->address), "joining") == 0;
-    return is_joining == (round == 1);
-}
-
-/* True: all that are to be told have been. It ends with the first that refuses; with --force, who
+/* Those that join, or those that are there. It ends with the first that refuses; with --force, who
  * is down or leaves need not be told. */
-static bool tell_all(struct apply *apply, enum stage stage)
+static bool tell_some(struct apply *apply, const char *text, size_t size, bool is_joining)
 {
-    char *text = tr_allocate(TR_TARGET_TEXT, 1);
-    size_t size = write_view(apply, stage, text);
-    bool is_told = true;
-    apply->view[0] = '\0';
-    for (size_t i = 0; i < 2 * apply->members.count && is_told; i++) {
-        struct tr_cluster_member *member = &apply->members.list[i % apply->members.count];
+    for (size_t i = 0; i < apply->members.count; i++) {
+        struct tr_cluster_member *member = &apply->members.list[i];
         struct tr_told told;
-        if (!is_told_in(apply, member, i < apply->members.count ? 0 : 1))
+        if ((strcmp(role_of(apply, member->address), "joining") == 0) != is_joining)
             continue;
-        if (!tell(apply, member, text, size)) {
-            bool is_needed = member->told.is_reached && is_target(apply, member->address);
-            is_told = apply->is_forced && !is_needed;
-            continue;
-        }
-        if (apply->view[0] == '\0' && tr_told_ask(COMMAND, member->address, true, &told)) {
+        bool is_told = tell(apply, member, text, size);
+        bool is_needed = member->told.is_reached && is_target(apply, member->address);
+        if (!is_told && (!apply->is_forced || is_needed))
+            return false;
+        if (is_told && apply->view[0] == '\0' &&
+            tr_told_ask(COMMAND, member->address, true, &told)) {
             snprintf(apply->view, sizeof apply->view, "%s", told.view);
             tr_told_free(&told);
         }
     }
+    return true;
+}
+
+/* Those that are there first: who joins is then known to them, and let in. */
+static bool tell_all(struct apply *apply, enum stage stage)
+{
+    char *text = tr_allocate(TR_TARGET_TEXT, 1);
+    size_t size = write_view(apply, stage, text);
+    apply->view[0] = '\0';
+    bool is_told = tell_some(apply, text, size, false) && tell_some(apply, text, size, true);
     free(text);
     return is_told;
 }
@@ -513,7 +514,7 @@ static void wait_until_done(struct apply *apply, enum stage stage, const char *w
         if (last != NULL)
             say_waiting(apply, last, is_drawn, &waiting);
         if (is_drawn)
-            draw_bar(sum / (unsigned)apply->members.count, what);
+            draw_bar(sum / (unsigned)(apply->members.count + (apply->members.count == 0)), what);
         if (calm < CALM)
             nanosleep(&pause, NULL);
     }

@@ -19,7 +19,9 @@ static bool read_text(const char *command, const char *path, char *text, size_t 
     }
     *size = fread(text, 1, TR_TARGET_TEXT, file);
     fclose(file);
-    return true;
+    if (*size == TR_TARGET_TEXT)
+        tr_failure(command, "%s is too long", path);
+    return *size < TR_TARGET_TEXT;
 }
 
 bool tr_target_has(const struct tr_target *target, const char *address)

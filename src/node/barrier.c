@@ -18,8 +18,9 @@
 #define CLOCK_OFF_MS     100 /* less is what frames take */
 #define CLOCK_LATE_MS    10  /* what the copies here may have taken longer than those there */
 #define SAMPLES_LEAST    4
-#define SAMPLES_SEEN     4096 /* records looked at for */
-#define SAMPLES_SENT     16   /* so many that are shared */
+#define SEGMENT_MASK     0xffffffu /* of a record's segment */
+#define SAMPLES_SEEN     4096      /* records looked at for */
+#define SAMPLES_SENT     16        /* so many that are shared */
 
 /* What was missed is heard before anything pops. */
 void tr_barrier_begin(struct tr_node *node)
@@ -118,6 +119,10 @@ void tr_hear_sample(struct tr_node *node, const struct tr_record *outcome, int64
     if (ref == TR_ARENA_NONE || outcome->part != 0 || node->sample_count == SAMPLES_MAX)
         return;
     tr_book_unpack(&node->book, ref, &held);
+    /* What was stored since the start is by the clock that is in question. */
+    uint32_t age = ((uint32_t)node->log.started - held.segment) & SEGMENT_MASK;
+    if (age == 0 || age > SEGMENT_MASK / 2)
+        return;
     uint8_t flags = held.flags | outcome->flags;
     bool is_sane = due_in_ms < (int64_t)TR_TIME_MAX && due_in_ms > -(int64_t)TR_TIME_MAX &&
                    outcome->lag_ms <= TR_TIME_MAX && outcome->sequence <= tr_record_pops(&held);

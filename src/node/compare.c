@@ -12,6 +12,7 @@
 #define SUM_SLICE   4096
 #define WALK_SLICE  512
 #define WINDOW      64   /* messages that a walk keeps ahead */
+#define OWED_TIGHT  1024 /* records that may be owed while memory is short */
 #define PATIENCE_MS 2000 /* for the other's sums */
 
 static unsigned bucket_of(tr_timer_id id)
@@ -229,7 +230,7 @@ static bool may_walk(const struct tr_node *node, const struct tr_peer *peer)
     bool is_waiting = !is_done && node->now_ms < peer->compare_ms + PATIENCE_MS;
     return peer->is_behind && peer->is_up && !is_waiting && node->is_popping &&
            peer->count < WINDOW && peer->owed.count < OWED_MAX &&
-           (peer->owed.count == 0 || !tr_arena_is_tight(&node->arena));
+           (peer->owed.count < OWED_TIGHT || !tr_arena_is_tight(&node->arena));
 }
 
 void tr_compare_run(struct tr_node *node, uint16_t index)

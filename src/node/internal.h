@@ -279,6 +279,7 @@ struct tr_log_state {
     uint64_t durable; /* batches up to this number may be answered */
 
     uint64_t segment;   /* the current one's number */
+    uint64_t started;   /* the first that this process writes */
     uint64_t offset;    /* in its file, where the batch will go */
     uint64_t first;     /* its first position */
     bool is_begun;      /* its header was written */
@@ -352,7 +353,8 @@ struct tr_node {
     struct tr_arena arena;
     struct tr_book book;
     struct tr_wheel wheel;
-    uint64_t stale; /* entries of the wheel, at most, whose record is gone */
+    uint64_t split_batch; /* of the log: the last with a failed pop that split off */
+    uint64_t stale;       /* entries of the wheel, at most, whose record is gone */
     bool is_sweeping;
 
     struct tr_flight *flights;
@@ -453,6 +455,9 @@ void tr_arm(struct tr_node *node, tr_ref ref);
 void tr_forget_entry(struct tr_node *node,
                      tr_ref ref); /* its entry in the wheel, if any, is stale */
 void tr_count(struct tr_node *node, const struct tr_record *record, int by);
+
+/* What a tombstone has no use for. */
+void tr_strip(struct tr_record *record);
 
 /* Ends a record at `order`: it is gone, or a tombstone that remembers its key. Returns that. */
 tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order);

@@ -48,6 +48,16 @@ static void let_others_go(struct tr_record *record)
     }
 }
 
+void tr_strip(struct tr_record *record)
+{
+    record->interval_ms = 0;
+    record->repeat_ms = 0;
+    record->tag_count = 0;
+    record->uri = (struct tr_span){"", 0};
+    record->opaque = (struct tr_span){"", 0};
+    record->content_type = (struct tr_span){"", 0};
+}
+
 tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
 {
     struct tr_record record;
@@ -73,12 +83,7 @@ tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
     record.flags = (uint8_t)((record.flags & TR_RECORD_KEYED) | TR_RECORD_TOMBSTONE);
     record.due_ms = node->steady_ms + (is_keyed ? node->config.key_keep_ms : keep_ms);
     record.lag_ms = 0;
-    record.interval_ms = 0;
-    record.repeat_ms = 0;
-    record.tag_count = 0;
-    record.uri = (struct tr_span){"", 0};
-    record.opaque = (struct tr_span){"", 0};
-    record.content_type = (struct tr_span){"", 0};
+    tr_strip(&record);
     ref = tr_book_replace(&node->book, ref, &record);
     TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
     tr_log_record(node, ref, &record);

@@ -229,6 +229,7 @@ static void open_log(struct tr_node *node, struct tr_effects *out)
     if (!tr_effects_has_room(out, 1) || (!is_open && !node->log.is_refused))
         return;
     node->phase = PHASE_READY;
+    node->log.started = node->log.segment;
     tr_effects_push(out, TR_EFFECT_RECOVERED);
 }
 

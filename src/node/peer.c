@@ -368,9 +368,12 @@ static void send_messages(struct tr_node *node, uint16_t index, struct tr_effect
 {
     struct tr_peer *peer = &node->peers[index];
     bool is_starting = (peer->flags & TR_BEAT_READY) == 0; /* by samples it corrects its clock */
-    if (is_starting && peer->queues[MESSAGE_OUTCOME].count > 0 && has_frame_room(node, out))
+    if (is_starting && peer->queues[MESSAGE_OUTCOME].count > 0 &&
+        peer->queues[MESSAGE_PART].count == 0 && has_frame_room(node, out))
         send_queue(node, index, MESSAGE_OUTCOME, out);
     for (unsigned kind = 0; kind < MESSAGE_KINDS && peer->count > 0; kind++) {
+        if (kind == MESSAGE_OUTCOME && peer->queues[MESSAGE_PART].count > 0)
+            continue; /* parts go before what follows from them */
         if (peer->queues[kind].count > 0 && has_frame_room(node, out))
             send_queue(node, index, (enum tr_message_kind)kind, out);
     }

@@ -315,11 +315,15 @@ static bool may_forget(struct tr_node *node, tr_ref ref, const struct tr_record 
 static void keep_tombstone(struct tr_node *node, tr_ref ref, struct tr_record *record)
 {
     tr_steady_ms at_ms = node->steady_ms + TOMBSTONE_LOOK_MS;
+    uint8_t acked = tr_book_acked(&node->book, ref);
     record->lag_ms += at_ms - record->due_ms;
     record->due_ms = at_ms;
     tr_ref placed = tr_book_update(&node->book, ref, record);
     TR_ASSERT(placed != TR_ARENA_NONE); /* it grows by a byte or two, from the arena's reserve */
+    tr_book_set_acked(&node->book, placed, acked);
     tr_arm(node, placed);
+    if (placed != ref)
+        tr_owe(node, placed);
 }
 
 /* True: it was put off. */

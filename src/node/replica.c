@@ -28,12 +28,12 @@ void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
 }
 
 /* What is overdue counts from now: the nodes before this one in the list have only now heard of it
- * too, or are about to make it. After a position's time somebody may have begun to, and has a
- * moment to claim it. */
+ * too, or are about to make it. After a position's time, or almost, somebody may have begun to, and
+ * has a moment to claim it. */
 static void set_due(const struct tr_node *node, struct tr_record *record, int64_t due_in_ms)
 {
     uint64_t late_ms = due_in_ms < 0 ? 0 - (uint64_t)due_in_ms : 0;
-    uint64_t wait_ms = late_ms >= POSITION_MS ? CLAIMED_BY_MS : 0;
+    uint64_t wait_ms = late_ms + SUSPECT_MS >= POSITION_MS ? CLAIMED_BY_MS : 0;
     record->due_ms = node->steady_ms + (due_in_ms > 0 ? (uint64_t)due_in_ms : wait_ms);
     record->lag_ms += late_ms + wait_ms;
 }
@@ -410,6 +410,11 @@ void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling)
     if (!tr_is_clustered(node))
         return;
     tr_book_unpack(&node->book, ref, &record);
+    /* Beyond a pop that has failed nobody is told before the failed one is safe here. */
+    if (telling == TELL_AT_ONCE && node->split_batch > node->log.durable)
+        telling = TELL_DURABLE;
+    if (telling == TELL_PART)
+        node->split_batch = node->log.number;
     if (telling == TELL_AT_ONCE)
         tell(node, &record, MESSAGE_OUTCOME);
     tr_wait(node, (struct tr_waiting){
@@ -748,6 +753,16 @@ void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame_a
     refuse(node, peer, ask->operation, &found, is_held ? TR_RESULT_HELD : TR_RESULT_NONE);
 }
 
+/* Of one that is over no text is kept. */
+static tr_ref put_tombstone(struct tr_node *node, tr_ref ref, struct tr_record *record)
+{
+    tr_strip(record);
+    ref = tr_put(node, record, ref);
+    TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
+    tr_arm(node, ref);
+    return ref;
+}
+
 void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_record *outcome,
                         int64_t due_in_ms, uint32_t check)
 {
@@ -793,7 +808,8 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
             return;
         bool is_flying = tr_book_state(&node->book, ref) == TR_STATE_FLYING;
         tr_ref before = ref;
-        ref = tr_change(node, ref, &held, &changed);
+        ref = (changed.flags & TR_RECORD_TOMBSTONE) != 0 ? put_tombstone(node, ref, &changed)
+                                                         : tr_change(node, ref, &held, &changed);
         if (is_flying && is_same_pop(&held, &changed))
             tr_fly_on(node, before, ref, &changed);
         held = changed;

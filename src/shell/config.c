@@ -498,7 +498,8 @@ static void complete_nodes(struct loader *loader)
                                : config->bind_address);
     }
     complete_address(config->localhost, port);
-    check_address(loader, config->localhost);
+    if (config->node_count > 0) /* alone it may have any port that is free */
+        check_address(loader, config->localhost);
     uint32_t leaving = 0;
     for (uint32_t i = 0; i < config->node_count; i++) {
         complete_address(config->nodes[i].address, port);

@@ -362,6 +362,8 @@ static void on_turn(uv_prepare_t *prepare)
         daemon->has_events = false;
         tr_streams_flush(&daemon->streams); /* may read on, and bring new events */
     }
+    if (daemon->has_events) /* the node was promised a tick */
+        uv_idle_start(&daemon->again, on_again);
     daemon->is_busy = false;
     set_clock(daemon);
 }
@@ -618,8 +620,8 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     if (daemon->exit_status == 0)
         uv_run(&daemon->loop, UV_RUN_DEFAULT);
     if (daemon->is_stopped) {
-        tr_gather_close(daemon->gather);
         tr_server_close(daemon->server);
+        tr_gather_close(daemon->gather);
         tr_links_close(daemon->links);
         tr_caller_close(daemon->caller);
         if (daemon->disk != NULL)

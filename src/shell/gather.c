@@ -26,6 +26,7 @@ struct fetch {
     uint16_t place; /* of the node, among all by address */
     uint16_t port;
     bool is_last; /* there is no node behind it */
+    bool is_own;
     bool is_open;
     char name[TR_NODE_MAX + 1];
     char request[REQUEST_MAX];
@@ -224,6 +225,17 @@ static uint32_t list_nodes(const struct tr_node *node, struct tr_node_peer *list
     return count;
 }
 
+/* Those whose clients have gone. */
+static void end_abandoned(struct tr_gather *gather)
+{
+    struct fetch *next = NULL;
+    for (struct fetch *fetch = gather->fetches; fetch != NULL; fetch = next) {
+        next = fetch->next;
+        if (!tr_server_has(gather->daemon->server, fetch->token))
+            end(fetch);
+    }
+}
+
 static void on_look(uv_timer_t *timer)
 {
     struct tr_gather *gather = timer->data;
@@ -233,6 +245,16 @@ static void on_look(uv_timer_t *timer)
         if (uv_now(&gather->daemon->loop) >= fetch->until_ms)
             fail(fetch);
     }
+}
+
+/* This node is asked where it listens: the address that others know it by may not lead back. */
+static bool find_own(const struct tr_gather *gather, struct sockaddr_storage *address,
+                     uint16_t *port)
+{
+    const char *host = gather->daemon->config.bind_address;
+    host = strcmp(host, "0.0.0.0") == 0 ? "127.0.0.1" : strcmp(host, "::") == 0 ? "::1" : host;
+    *port = (uint16_t)tr_server_port(gather->daemon->server);
+    return tr_address_parse(host, *port, address);
 }
 
 static void start(struct tr_gather *gather, struct fetch *fetch)
@@ -251,8 +273,11 @@ static void start(struct tr_gather *gather, struct fetch *fetch)
     if (gather->count++ == 0)
         uv_timer_start(&gather->look, on_look, LIMIT_MS / 10, LIMIT_MS / 10);
     tr_http_init_response(&fetch->http, PAGE_MAX);
-    if (tr_address_split(name, host, &fetch->port) != NULL)
+    if (fetch->is_own ? !find_own(gather, &address, &fetch->port)
+                      : tr_address_split(name, host, &fetch->port) != NULL)
         fail(fetch);
+    else if (fetch->is_own)
+        connect_to(fetch, &address);
     else if (tr_address_parse(host, fetch->port, &address))
         connect_to(fetch, &address);
     else
@@ -269,6 +294,8 @@ void tr_gather_page(struct tr_gather *gather, uint64_t token, const struct tr_ap
         place++;
         from.has_cursor = false;
     }
+    if (gather->count >= FETCHES_MAX)
+        end_abandoned(gather);
     struct fetch *fetch = gather->count < FETCHES_MAX ? calloc(1, sizeof *fetch) : NULL;
     if (place >= count || fetch == NULL) {
         struct tr_problem problem;
@@ -284,6 +311,7 @@ void tr_gather_page(struct tr_gather *gather, uint64_t token, const struct tr_ap
     fetch->token = token;
     fetch->place = (uint16_t)place;
     fetch->is_last = place + 1 == count;
+    fetch->is_own = tr_span_equals(nodes[place].address, tr_node_address(gather->daemon->node));
     memcpy(fetch->name, nodes[place].address.text, nodes[place].address.size);
     write_request(fetch, &from);
     start(gather, fetch);
@@ -303,8 +331,11 @@ struct tr_gather *tr_gather_open(struct tr_daemon *daemon)
 
 void tr_gather_close(struct tr_gather *gather)
 {
-    while (gather->fetches != NULL)
-        end(gather->fetches);
+    struct fetch *next = NULL;
+    for (struct fetch *fetch = gather->fetches; fetch != NULL; fetch = next) {
+        next = fetch->next;
+        end(fetch);
+    }
     uv_timer_stop(&gather->look);
     uv_close((uv_handle_t *)&gather->look, NULL);
     tr_names_free(gather->names);

@@ -41,6 +41,12 @@ struct peer_link {
     struct peer_link **at;
 };
 
+/* How often something happened lately. */
+struct often {
+    unsigned count;
+    uint64_t since_ms;
+};
+
 /* By member. */
 struct peer {
     struct peer_link *proven;
@@ -52,9 +58,9 @@ struct peer {
     unsigned failures;              /* since it was last there */
     char said[TR_REFUSAL_MAX + 32]; /* why the last one failed */
     bool is_met;                    /* dial_ms is set */
-    unsigned replaced;              /* dialled though a link lived, since this time */
-    uint64_t replaced_ms;
-    uint64_t fought_ms; /* when it was last said that two processes have its address */
+    struct often replaced;          /* links that lived, by proven ones */
+    struct often refused;           /* those that dialled though there was one */
+    uint64_t fought_ms;             /* when it was last said that two processes have its address */
 };
 
 struct tr_links {
@@ -266,29 +272,41 @@ static bool is_better(const struct tr_links *links, const struct peer_link *link
            now_ms(links) < link->heard_ms + LIVING_MS;
 }
 
-/* Somebody dials though there is a link that lives: now and then when both ends start. Two
- * processes that both say they are this node do so all the time; then the one that has the link
- * keeps it. */
+/* Somebody dials though there is a link that lives: now and then when both ends start; all the time
+ * if two processes say that they are this node. */
+static bool is_often(struct tr_links *links, struct often *often)
+{
+    if (now_ms(links) >= often->since_ms + FIGHT_MS) {
+        often->since_ms = now_ms(links);
+        often->count = 0;
+    }
+    often->count++;
+    return often->count >= FIGHT_LEAST;
+}
+
+static bool is_living(const struct tr_links *links, const struct peer_link *link)
+{
+    return link != NULL && now_ms(links) < link->heard_ms + LIVING_MS;
+}
+
+static void say_fought(struct tr_links *links, struct peer *peer, const char *name)
+{
+    if (peer->fought_ms != 0 && now_ms(links) < peer->fought_ms + FIGHT_SAY_MS)
+        return;
+    peer->fought_ms = now_ms(links);
+    tr_say(TR_ERROR,
+           "somebody dials as %s, to which there is a link: do two processes say that they are %s? "
+           "Give each node a [cluster] localhost of its own",
+           name, name);
+}
+
+/* Those who have proven to be this node fight over its link: who has it keeps it. */
 static bool is_fought_over(struct tr_links *links, struct peer *peer, const char *name)
 {
-    const struct peer_link *link = peer->proven;
-    if (link == NULL || now_ms(links) >= link->heard_ms + LIVING_MS)
+    if (!is_living(links, peer->proven) || !is_often(links, &peer->replaced))
         return false;
-    if (now_ms(links) >= peer->replaced_ms + FIGHT_MS) {
-        peer->replaced_ms = now_ms(links);
-        peer->replaced = 0;
-    }
-    peer->replaced++;
-    if (peer->replaced < FIGHT_LEAST)
-        return false;
-    if (peer->fought_ms == 0 || now_ms(links) >= peer->fought_ms + FIGHT_SAY_MS) {
-        tr_say(TR_ERROR,
-               "two processes say that they are %s: give each node a [cluster] localhost of its "
-               "own",
-               name);
-        peer->fought_ms = now_ms(links);
-    }
-    peer->replaced_ms = now_ms(links);
+    peer->replaced.since_ms = now_ms(links);
+    say_fought(links, peer, name);
     return true;
 }
 
@@ -446,7 +464,8 @@ static void on_call(struct tr_link *base)
     }
     link->member = member;
     if (is_better(links, links->peers[member].proven)) {
-        is_fought_over(links, &links->peers[member], base->other);
+        if (is_often(links, &links->peers[member].refused))
+            say_fought(links, &links->peers[member], base->other);
         link->is_spare = true;
         tr_link_refuse(base, "there is a link already");
         return;

@@ -279,6 +279,11 @@ void tr_server_answer(struct tr_server *server, const struct tr_effect *effect)
     render(connection, number);
 }
 
+bool tr_server_has(struct tr_server *server, uint64_t token)
+{
+    return connection_of(server, token) != NULL;
+}
+
 void tr_server_answer_page(struct tr_server *server, uint64_t token, struct tr_span body,
                            struct tr_span end)
 {

@@ -18,6 +18,9 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon);
 /* An ANSWER, ANSWER_TIMER or ANSWER_PAGE of the node. */
 void tr_server_answer(struct tr_server *server, const struct tr_effect *effect);
 
+/* Whether the client that asked is still there. */
+bool tr_server_has(struct tr_server *server, uint64_t token);
+
 /* What another node, or none, had to say on a request. */
 void tr_server_answer_page(struct tr_server *server, uint64_t token, struct tr_span body,
                            struct tr_span end);

@@ -164,6 +164,8 @@ void sim_step(struct world *world, uint32_t index, struct tr_event *event)
     }
     tr_mono_ms wake = tr_node_wake_at(machine->node);
     machine->wake_ms = wake == TR_NODE_NEVER ? UINT64_MAX : true_time(world, machine, wake);
+    if (event->has_more) /* a turn ends with a tick, in the daemon too */
+        machine->wake_ms = world->now_ms;
     if (!was_ready && machine->is_ready)
         sim_set_view(world, index);
 }

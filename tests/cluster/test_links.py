@@ -296,7 +296,7 @@ def test_two_processes_with_one_address(tmp_path, which):
         config = double.folder / "chronos_cluster.conf"
         config.write_text(config.read_text().replace(f"localhost = {double.address}", f"localhost = {nodes[which].address}"))
         double.start(wait=False)
-        wait_for(lambda: f"two processes say that they are {nodes[which].address}" in nodes[1 - which].log(), 40, nodes[1 - which].log())
+        wait_for(lambda: f"do two processes say that they are {nodes[which].address}?" in nodes[1 - which].log(), 40, nodes[1 - which].log())
         before = nodes[1 - which].metrics()["tryst_links_made_total"]
         time.sleep(3)
         assert nodes[1 - which].metrics()["tryst_links_made_total"] - before <= 6
