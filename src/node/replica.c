@@ -753,10 +753,13 @@ void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame_a
     refuse(node, peer, ask->operation, &found, is_held ? TR_RESULT_HELD : TR_RESULT_NONE);
 }
 
-/* Of one that is over no text is kept. */
-static tr_ref put_tombstone(struct tr_node *node, tr_ref ref, struct tr_record *record)
+/* Of one that is over no text is kept; and if it was moving, it has arrived. */
+static tr_ref put_tombstone(struct tr_node *node, tr_ref ref, const struct tr_record *held,
+                            struct tr_record *record)
 {
     tr_strip(record);
+    if ((held->flags & ~record->flags & TR_RECORD_MOVING) != 0)
+        record->from_count = 0;
     ref = tr_put(node, record, ref);
     TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
     tr_arm(node, ref);
@@ -808,7 +811,7 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
             return;
         bool is_flying = tr_book_state(&node->book, ref) == TR_STATE_FLYING;
         tr_ref before = ref;
-        ref = (changed.flags & TR_RECORD_TOMBSTONE) != 0 ? put_tombstone(node, ref, &changed)
+        ref = (changed.flags & TR_RECORD_TOMBSTONE) != 0 ? put_tombstone(node, ref, &held, &changed)
                                                          : tr_change(node, ref, &held, &changed);
         if (is_flying && is_same_pop(&held, &changed))
             tr_fly_on(node, before, ref, &changed);

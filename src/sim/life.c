@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define FORGET_MS    75000
+#define FORGET_EVERY 16     /* lives */
 #define HEAL_MS      240000 /* after which everything must have come to its end */
 #define QUIET_MS     25000  /* for what nobody waits for: replaced timers, debts, strays */
 #define CALM_LATE_MS 700    /* commits on two nodes, the slowest of frames, and a move */
@@ -606,6 +608,40 @@ static void heal(struct world *world)
     }
 }
 
+static bool names_one_that_left(const struct tr_node *node, const struct tr_record *record)
+{
+    struct tr_node_peer peer;
+    bool has_left = false;
+    for (unsigned i = 0; i < record->list_count + record->from_count; i++) {
+        unsigned place = i - record->list_count;
+        tr_node_peer(node, i < record->list_count ? record->list[i] : record->from[place], &peer);
+        has_left |= peer.role == TR_ROLE_NONE;
+    }
+    return has_left;
+}
+
+/* A while after all is well, nothing is remembered of what has ended, but for its keys, and for
+ * nodes that have left. It takes long, and is looked at in some lives. */
+static void check_forgotten(struct world *world)
+{
+    uint64_t end_ms = world->now_ms + FORGET_MS;
+    while (world->now_ms < end_ms && world->model.broken == NULL) {
+        sim_advance(world, world->now_ms + 500);
+        sim_connect(world);
+    }
+    for (uint32_t i = 0; i < world->machine_count && world->model.broken == NULL; i++) {
+        struct tr_node_walk walk = {0};
+        struct tr_record record;
+        uint8_t mask = TR_RECORD_TOMBSTONE | TR_RECORD_KEYED;
+        while (is_member(world, i) &&
+               tr_node_next_record(world->machines[i].node, &walk, &record)) {
+            if ((record.flags & mask) == TR_RECORD_TOMBSTONE &&
+                !names_one_that_left(world->machines[i].node, &record))
+                sim_break(world, "what has ended is remembered for ever");
+        }
+    }
+}
+
 static void check_end(struct world *world)
 {
     sim_model_finish(&world->model);
@@ -622,6 +658,8 @@ static void check_end(struct world *world)
         sim_break(world, "the cluster does not heal");
     if (world->model.broken == NULL)
         sim_check_places(world);
+    if (world->model.broken == NULL && world->options->seed % FORGET_EVERY == 0)
+        check_forgotten(world);
 }
 
 static void report(const struct world *world)
