@@ -273,12 +273,11 @@ static void start(struct tr_gather *gather, struct fetch *fetch)
     if (gather->count++ == 0)
         uv_timer_start(&gather->look, on_look, LIMIT_MS / 10, LIMIT_MS / 10);
     tr_http_init_response(&fetch->http, PAGE_MAX);
-    if (fetch->is_own ? !find_own(gather, &address, &fetch->port)
-                      : tr_address_split(name, host, &fetch->port) != NULL)
+    bool is_good = fetch->is_own ? find_own(gather, &address, &fetch->port)
+                                 : tr_address_split(name, host, &fetch->port) == NULL;
+    if (!is_good)
         fail(fetch);
-    else if (fetch->is_own)
-        connect_to(fetch, &address);
-    else if (tr_address_parse(host, fetch->port, &address))
+    else if (fetch->is_own || tr_address_parse(host, fetch->port, &address))
         connect_to(fetch, &address);
     else
         tr_names_find(gather->names, host, &fetch->wait);
