@@ -44,7 +44,7 @@ static const char timer[] =
     "  --key KEY              an idempotency key: the same key makes the same timer, once\n"
     "  --content-type TYPE    of TEXT (text/plain; charset=utf-8)\n"
     "  --dead                 ls: pops whose attempts are spent; redrive tries them again\n"
-    "  --cluster              ls: on all nodes; each lists what it is the first to pop\n"
+    "  --cluster              ls: of the whole cluster, not of this node alone\n"
     "  --node HOST:PORT       the node (TRYST_NODE, or 127.0.0.1:7253)\n"
     "  --json                 JSON instead of text\n";
 
@@ -77,7 +77,7 @@ static const char cluster[] =
     "                      of the file's)\n"
     "  --secret-file FILE  apply: the cluster's secret (TRYST_CLUSTER_SECRET)\n"
     "  --dry-run           apply: show what would move, and stop\n"
-    "  --yes               apply: do not ask\n"
+    "  --yes               apply: do not ask; wanted where there is no terminal to ask on\n"
     "  --force             apply: also while nodes are down\n"
     "  --json              status: JSON instead of text\n";
 
