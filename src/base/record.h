@@ -64,6 +64,7 @@ struct tr_record {
     uint8_t tag_count;
     uint16_t list[TR_LIST_MAX]; /* indexes into the node table: replicas, then stand-ins */
     uint16_t from[TR_FROM_MAX]; /* not of the list: may hold a copy, and must be told */
+    uint16_t gone;              /* places that those who have let go had there; they follow it */
     uint32_t segment;           /* of the log, where its full entry is; 24 bits */
     struct tr_span uri;
     struct tr_span opaque;

@@ -475,7 +475,8 @@ bool tr_has_room(const struct tr_node *node, const struct tr_record *record);
 
 void tr_drop(struct tr_node *node, tr_ref ref); /* lets a record go, here alone */
 void tr_note_dropped(struct tr_node *node, const struct tr_record *record);
-bool tr_was_dropped(const struct tr_node *node, const struct tr_record *record); /* lately */
+/* The order that was let go here lately, if it is this one or a higher one. */
+const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_record *record);
 
 /* barrier.c */
 void tr_barrier_begin(struct tr_node *node);
@@ -574,7 +575,7 @@ bool tr_is_named(const struct tr_record *record, uint16_t member); /* by its lis
 void tr_remember(struct tr_record *record, uint16_t member);       /* in `from` */
 unsigned tr_names(const struct tr_record *record, uint16_t *names);
 /* Who makes an attempt to pop it, and, as for the first attempt, who moves it: one after the
- * other. */
+ * other; TR_MEMBER_NONE for one that has let go. */
 unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, uint32_t attempt,
                   uint16_t *turns);
 uint32_t tr_list_check(const struct tr_node *node, const struct tr_record *record);
@@ -594,11 +595,9 @@ bool tr_has_enough(const struct tr_node *node, tr_ref ref, const struct tr_recor
 /* Once durable, to all who are named: of a new record all of it. */
 void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling);
 void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out);
-/* Whether a client's write may be stored over what is held: STORED, or why not. */
-enum tr_frame_result tr_judge(const struct tr_node *node, enum tr_write_mode mode,
-                              const struct tr_record *record);
-/* Something of the same version is held. */
-bool tr_holds_write(const struct tr_node *node, const struct tr_record *record);
+/* Stores a client's write. HELD: it is here, or has moved on already; or why it may not be. */
+enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mode, bool has_room,
+                                     struct tr_record *record, tr_ref *ref);
 void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write *write);
 void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *record);
 void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_record *outcome,
@@ -612,7 +611,6 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
 /* It is gone there; or, if it is wanted, it has not come yet. */
 void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_record *named,
                         uint64_t operation, bool is_wanted, struct tr_effects *out);
-enum tr_frame_result tr_replica_store(struct tr_node *node, struct tr_record *record, tr_ref *ref);
 void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame_ask *ask);
 /* What a reader of this timer is shown: its live part, or what remains of it. */
 tr_ref tr_replica_find(const struct tr_node *node, tr_timer_id id);

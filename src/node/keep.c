@@ -145,17 +145,18 @@ static struct tr_dropped *dropped_slot(const struct tr_node *node, tr_timer_id i
     return &node->dropped[tr_hash_mix(id + part) % DROPPED_MAX];
 }
 
-bool tr_was_dropped(const struct tr_node *node, const struct tr_record *record)
+const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_record *record)
 {
     const struct tr_dropped *dropped = dropped_slot(node, record->id, record->part);
     struct tr_order order = tr_record_order(record);
-    return dropped->until_ms > node->now_ms && dropped->id == record->id &&
-           dropped->part == record->part && tr_order_compare(&dropped->order, &order) >= 0;
+    bool is_it = dropped->until_ms > node->now_ms && dropped->id == record->id &&
+                 dropped->part == record->part && tr_order_compare(&dropped->order, &order) >= 0;
+    return is_it ? &dropped->order : NULL;
 }
 
 void tr_note_dropped(struct tr_node *node, const struct tr_record *record)
 {
-    if (tr_is_clustered(node) && !tr_was_dropped(node, record))
+    if (tr_is_clustered(node) && tr_find_dropped(node, record) == NULL)
         *dropped_slot(node, record->id, record->part) = (struct tr_dropped){
             record->id, record->part, tr_record_order(record), node->now_ms + TOMBSTONE_MS};
 }

@@ -31,8 +31,10 @@ bool tr_is_named(const struct tr_record *record, uint16_t member)
 /* No room for more than these: one that is left out is told when it is met. */
 void tr_remember(struct tr_record *record, uint16_t member)
 {
-    if (!is_from(record, member) && record->from_count < TR_FROM_MAX)
-        record->from[record->from_count++] = member;
+    if (is_from(record, member) || record->from_count == TR_FROM_MAX)
+        return;
+    record->from[record->from_count++] = member;
+    record->gone = 0;
 }
 
 unsigned tr_names(const struct tr_record *record, uint16_t *names)
@@ -80,6 +82,20 @@ static unsigned append_turns(const struct tr_node *node, const struct tr_record 
     return count;
 }
 
+/* Where it comes from, with those who have let go: the others may not have heard of that, and count
+ * with them. */
+static unsigned places_of(const struct tr_record *record, uint16_t *places)
+{
+    unsigned held = 0;
+    unsigned gone = record->from_count;
+    unsigned count = 0;
+    for (; held < record->from_count || record->gone >> count != 0; count++) {
+        bool is_gone = (record->gone >> count & 1) != 0;
+        places[count] = record->from[is_gone ? gone++ : held++];
+    }
+    return count;
+}
+
 unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, uint32_t attempt,
                   uint16_t *turns)
 {
@@ -94,7 +110,11 @@ unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, ui
         if (!is_from(record, record->list[i]))
             rest[rest_count++] = record->list[i];
     }
-    unsigned count = append_turns(node, record, attempt, record->from, record->from_count, turns);
+    uint16_t from[TR_FROM_MAX];
+    unsigned from_count = places_of(record, from);
+    unsigned count = append_turns(node, record, attempt, from, from_count, turns);
+    for (unsigned i = 0; i < count; i++)
+        turns[i] = is_from(record, turns[i]) ? turns[i] : TR_MEMBER_NONE;
     return count + append_turns(node, record, attempt, rest, rest_count, turns + count);
 }
 

@@ -324,12 +324,8 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
 {
     struct tr_record record = unpack(node, operation);
     tr_ref ref = TR_ARENA_NONE;
-    enum tr_frame_result result =
-        tr_has_room(node, &record) ? tr_judge(node, operation->mode, &record) : TR_RESULT_FULL;
-    if (result == TR_RESULT_STORED)
-        result = tr_replica_store(node, &record, &ref);
-    if (result == TR_RESULT_STALE && tr_holds_write(node, &record))
-        result = TR_RESULT_HELD; /* it has moved on already */
+    bool has_room = tr_has_room(node, &record);
+    enum tr_frame_result result = tr_replica_take(node, operation->mode, has_room, &record, &ref);
     if (result == TR_RESULT_STORED || result == TR_RESULT_HELD) {
         extend(node, operation, &record);
         tr_wait(node, (struct tr_waiting){
@@ -435,6 +431,20 @@ static void begin_again(struct tr_node *node, struct tr_operation *operation,
     send_again(node, operation, &record, out);
 }
 
+/* Who was down or full when it was sent may have come back, or have room. */
+static void try_failed(struct tr_node *node, struct tr_operation *operation)
+{
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        uint16_t member = operation->list[i];
+        bool has_failed = (operation->failed & 1u << i) != 0;
+        if (member == 0 || !has_failed || !tr_node_is_up(node, member))
+            continue;
+        operation->failed &= (uint8_t) ~(1u << i);
+        tr_send(node, member,
+                (struct tr_message){.kind = MESSAGE_WRITE, .operation = operation->number});
+    }
+}
+
 /* Nodes that are silent, down or full are stood in for. */
 static void stand_in(struct tr_node *node, struct tr_operation *operation, struct tr_effects *out)
 {
@@ -448,6 +458,7 @@ static void stand_in(struct tr_node *node, struct tr_operation *operation, struc
     add_to_list(node, operation, failed, count);
     operation->is_late = true;
     if (operation->list_count == before) {
+        try_failed(node, operation);
         conclude(node, operation, false, out);
         return;
     }

@@ -189,6 +189,8 @@ static void run_held(struct tr_node *node, struct tr_effects *out)
 /* It pops, or has said that it is about to: that it does so may not have been heard yet. */
 bool tr_is_popping(const struct tr_node *node, uint16_t member)
 {
+    if (member == TR_MEMBER_NONE)
+        return false;
     const struct tr_peer *peer = &node->peers[member];
     bool is_announced = peer->popping_from_ms > tr_clock(node) >> 16;
     return peer->is_up && ((peer->flags & TR_BEAT_POPPING) != 0 || is_announced);

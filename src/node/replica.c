@@ -157,7 +157,7 @@ static bool is_same_pop(const struct tr_record *a, const struct tr_record *b)
 }
 
 /* STORED: it is new here; HELD: it was here; STALE: something higher is; FULL. */
-enum tr_frame_result tr_replica_store(struct tr_node *node, struct tr_record *record, tr_ref *ref)
+static enum tr_frame_result store(struct tr_node *node, struct tr_record *record, tr_ref *ref)
 {
     struct tr_record held;
     *ref = tr_book_find(&node->book, record->id, record->part);
@@ -494,7 +494,7 @@ static void refuse(struct tr_node *node, uint16_t peer, uint64_t operation,
             });
 }
 
-bool tr_holds_write(const struct tr_node *node, const struct tr_record *record)
+static bool holds_write(const struct tr_node *node, const struct tr_record *record)
 {
     struct tr_record held;
     tr_ref ref = tr_book_find(&node->book, record->id, record->part);
@@ -505,8 +505,8 @@ bool tr_holds_write(const struct tr_node *node, const struct tr_record *record)
 }
 
 /* Whether a client's write may be stored over what is held; if not, why. */
-enum tr_frame_result tr_judge(const struct tr_node *node, enum tr_write_mode mode,
-                              const struct tr_record *record)
+static enum tr_frame_result judge(const struct tr_node *node, enum tr_write_mode mode,
+                                  const struct tr_record *record)
 {
     struct tr_record held;
     tr_ref ref = tr_book_find(&node->book, record->id, record->part);
@@ -543,25 +543,34 @@ static void adopt(struct tr_node *node, tr_ref ref, const struct tr_record *olde
     tr_tell(node, placed, TELL_DURABLE);
 }
 
+enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mode, bool has_room,
+                                     struct tr_record *record, tr_ref *ref)
+{
+    enum tr_frame_result result = judge(node, mode, record);
+    if (result == TR_RESULT_STORED && !has_room) {
+        tr_cover(node, RULE_FULL);
+        return TR_RESULT_FULL;
+    }
+    if (result == TR_RESULT_STORED)
+        result = store(node, record, ref);
+    if (result == TR_RESULT_STALE && holds_write(node, record)) {
+        adopt(node, *ref, record);
+        return TR_RESULT_HELD; /* it has moved on already */
+    }
+    return result;
+}
+
 void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write *write)
 {
     struct tr_record *record = &write->record.record;
     uint64_t operation = write->operation;
     tr_ref ref = TR_ARENA_NONE;
+    enum tr_frame_result result = TR_RESULT_FULL;
     bool is_sound = localize(node, &write->record);
     bool has_room = is_sound && tr_has_room(node, record) && node->phase == PHASE_READY;
-    enum tr_frame_result result = is_sound ? tr_judge(node, write->mode, record) : TR_RESULT_FULL;
-    if (result == TR_RESULT_STORED && !has_room) {
-        tr_cover(node, RULE_FULL);
-        result = TR_RESULT_FULL;
-    }
     tr_hear_stamp(node, record->version);
-    if (result == TR_RESULT_STORED)
-        result = tr_replica_store(node, record, &ref);
-    if (result == TR_RESULT_STALE && tr_holds_write(node, record)) {
-        adopt(node, ref, record);
-        result = TR_RESULT_HELD; /* it has moved on already */
-    }
+    if (is_sound)
+        result = tr_replica_take(node, write->mode, has_room, record, &ref);
     if (result == TR_RESULT_STALE && tr_breaks(node, TWIN_STALE_IGNORED))
         result = TR_RESULT_HELD;
     if (result == TR_RESULT_STORED && tr_breaks(node, TWIN_ACK_BEFORE_SYNC))
@@ -589,6 +598,26 @@ static void learn(struct tr_node *node, const struct tr_record *record, tr_ref r
     node->stats.drops++;
     tr_drop(node, ref);
     tr_note_dropped(node, record);
+}
+
+/* A higher state of it was let go here, since those who should have that do. They may be unable to
+ * reach this one, which would go on with what it has. */
+static void pass_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record,
+                      const struct tr_order *dropped)
+{
+    struct tr_order order = tr_record_order(record);
+    bool is_same_write =
+        dropped->version == order.version && dropped->version_node == order.version_node;
+    if (!is_same_write || tr_order_compare(dropped, &order) == 0)
+        return;
+    tr_cover(node, RULE_DROP_PASSED);
+    tr_send(node, peer,
+            (struct tr_message){
+                .kind = MESSAGE_DROP,
+                .id = record->id,
+                .part = record->part,
+                .order = *dropped,
+            });
 }
 
 void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *travelling)
@@ -620,12 +649,15 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
     }
     /* It has let go already; or it only comes from here, and is not here. */
     bool is_past = (record->flags & TR_RECORD_MOVING) != 0 && !tr_is_listed(record, 0);
-    if (ref == TR_ARENA_NONE && (is_past || tr_was_dropped(node, record))) {
+    const struct tr_order *dropped = tr_find_dropped(node, record);
+    if (ref == TR_ARENA_NONE && (is_past || dropped != NULL)) {
         tr_cover(node, RULE_MOVED);
+        if (dropped != NULL && tr_is_listed(record, 0))
+            pass_drop(node, peer, record, dropped);
         wait_for(node, record, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
         return;
     }
-    enum tr_frame_result result = tr_replica_store(node, record, &ref);
+    enum tr_frame_result result = store(node, record, &ref);
     if (result == TR_RESULT_STALE) {
         tr_cover(node, RULE_HIGHER);
         tr_send_copy(node, peer, record);
@@ -711,8 +743,9 @@ void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_rec
             mark(node, ref, &held, peer); /* it was there, and is forgotten */
         return;
     }
+    bool is_moving = (held.flags & TR_RECORD_MOVING) != 0;
     tr_book_forget(&node->book, ref, peer);
-    if ((held.flags & TR_RECORD_MOVING) != 0)
+    if (is_moving)
         tr_settle_look(node, ref, false);
     else
         tr_cover(node, RULE_ABSENT_TOLD);

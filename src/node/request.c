@@ -90,6 +90,7 @@ static void fill(const struct tr_node *node, const struct tr_timer_body *body,
     record->version_node = node->stamp_node;
     record->list_count = 1;
     record->from_count = 0;
+    record->gone = 0;
     record->list[0] = 0;
     record->segment = 0;
     record->tag_count = body->tag_count;

@@ -55,6 +55,7 @@
     X(DROP_SENT, "an old holder is told to let go")                                                \
     X(DROP_BUSY, "a drop waits for a callback")                                                    \
     X(DROP_REFUSED, "a drop meets something newer")                                                \
+    X(DROP_PASSED, "a drop is passed on to one that it could not reach")                           \
     X(DROP_NOTHING, "a drop finds nothing")                                                        \
     X(ABSENT, "a move ends while an old holder is away")                                           \
     X(ABSENT_TOLD, "that one is told when it comes back")                                          \

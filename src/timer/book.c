@@ -34,7 +34,7 @@
 #define HAS_TYPE  0x40
 #define HAS_FROM  0x20
 #define FLAG_MASK 0x1f
-#define FORGOTTEN 0xffff /* in `from`: no node */
+#define GONE      0x8000 /* in `from`: it has let go */
 
 /* Everything but the opaque bytes. */
 #define HEAD_MAX                                                                                   \
@@ -144,7 +144,7 @@ void tr_book_forget(struct tr_book *book, tr_ref ref, uint16_t member)
     size_t at = (size_t)(in.at - bytes);
     for (uint64_t i = 0; i < count; i++, at += 2) {
         if (tr_load(bytes + at, 2) == member)
-            tr_store(bytes + at, FORGOTTEN, 2);
+            tr_store(bytes + at, member | GONE, 2);
     }
 }
 
@@ -222,6 +222,24 @@ static size_t pack_head(const struct tr_record *record, const struct texts *text
     return out.size;
 }
 
+static void unpack_from(struct tr_reader *in, struct tr_record *record)
+{
+    uint16_t gone[TR_FROM_MAX];
+    unsigned gone_count = 0;
+    uint64_t count = tr_get_number(in, 1);
+    for (uint64_t i = 0; i < count; i++) {
+        uint16_t member = (uint16_t)tr_get_number(in, 2);
+        if ((member & GONE) == 0) {
+            record->from[record->from_count++] = member;
+            continue;
+        }
+        record->gone |= (uint16_t)(1u << i);
+        gone[gone_count++] = member & (uint16_t)~GONE;
+    }
+    for (unsigned i = 0; i < gone_count; i++)
+        record->from[record->from_count + i] = gone[i];
+}
+
 static void unpack(const struct tr_book *book, tr_ref ref, struct tr_record *record,
                    struct texts *texts)
 {
@@ -252,12 +270,9 @@ static void unpack(const struct tr_book *book, tr_ref ref, struct tr_record *rec
     for (unsigned i = 0; i < record->list_count; i++)
         record->list[i] = (uint16_t)tr_get_number(&in, 2);
     record->from_count = 0;
-    uint64_t from_count = (bytes[0] & HAS_FROM) != 0 ? tr_get_number(&in, 1) : 0;
-    for (uint64_t i = 0; i < from_count; i++) {
-        record->from[record->from_count] = (uint16_t)tr_get_number(&in, 2);
-        if (record->from[record->from_count] != FORGOTTEN)
-            record->from_count++;
-    }
+    record->gone = 0;
+    if ((bytes[0] & HAS_FROM) != 0)
+        unpack_from(&in, record);
     for (unsigned i = 0; i < record->tag_count; i++) {
         texts->tags[i] = (tr_ref)tr_get_number(&in, 4);
         record->tags[i].name = tr_strings_text(&book->tags, texts->tags[i]);

@@ -316,6 +316,7 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
     record->had = (uint8_t)tr_get_number(in, 1);
     record->list_count = get_names(in, into->list, TR_LIST_MAX);
     record->from_count = get_names(in, into->from, TR_FROM_MAX);
+    record->gone = 0;
     get_tags(in, record);
     record->uri = tr_get_span(in);
     record->content_type = tr_get_span(in);

@@ -147,6 +147,7 @@ static void get_record(struct tr_reader *in, struct tr_record *record)
     for (unsigned i = 0; i < record->list_count && !in->is_short; i++)
         record->list[i] = (uint16_t)tr_get_number(in, 2);
     record->from_count = (uint8_t)tr_get_number(in, 1);
+    record->gone = 0;
     in->is_short |= record->from_count > TR_FROM_MAX;
     for (unsigned i = 0; i < record->from_count && !in->is_short; i++)
         record->from[i] = (uint16_t)tr_get_number(in, 2);
