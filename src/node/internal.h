@@ -238,7 +238,7 @@ struct tr_operation {
     uint8_t above;  /* that have a higher version, which is as good */
     uint8_t failed; /* that will not */
     uint8_t tries;
-    bool is_late;  /* stand-ins for the silent were asked */
+    bool is_late;  /* stand-ins for the silent were asked; or all, once more */
     bool is_drawn; /* its id, which may be drawn again */
     bool is_found; /* somebody holds it */
     tr_timer_id id;

@@ -512,11 +512,13 @@ static void begin_writing(struct tr_node *node, struct tr_operation *operation,
 
 /* ---- asking ---- */
 
-static void read_here(struct tr_node *node, struct tr_operation *operation)
+/* What it keeps of a read is found; of a create, is to be written. */
+static void look_here(struct tr_node *node, struct tr_operation *operation)
 {
     struct tr_record record;
     tr_ref ref = tr_replica_find(node, operation->id);
-    if (ref == TR_ARENA_NONE)
+    operation->is_found |= ref != TR_ARENA_NONE;
+    if (ref == TR_ARENA_NONE || operation->kind == TR_API_CREATE)
         return;
     tr_book_unpack(&node->book, ref, &record);
     keep(node, operation, &record);
@@ -628,6 +630,16 @@ static void conclude_asking(struct tr_node *node, struct tr_operation *operation
 {
     if (has_open(node, operation) && !is_over)
         return;
+    /* It may have moved from one that was asked late to one that was asked early. */
+    bool is_sought = !operation->is_found && operation->kind != TR_API_REDRIVE;
+    if (is_sought && !is_over && !operation->is_late && tr_is_wide(node)) {
+        tr_cover(node, RULE_ASKED_AGAIN);
+        operation->is_late = true;
+        look_here(node, operation);
+        begin_asking(node, operation);
+        if (has_open(node, operation))
+            return;
+    }
     if (operation->kind == TR_API_READ) {
         if (node->read_count < READS_MAX)
             answer_read(node, operation, out);
@@ -647,6 +659,7 @@ static void conclude_asking(struct tr_node *node, struct tr_operation *operation
         return;
     }
     struct tr_record record = unpack(node, operation);
+    operation->is_late = false;
     begin_writing(node, operation, &record, out);
 }
 
@@ -756,12 +769,10 @@ void tr_operation_begin(struct tr_node *node, const struct tr_event *event,
         begin_writing(node, operation, record, out);
         return;
     }
-    if (is_keyed)
-        operation->is_found = tr_replica_find(node, record->id) != TR_ARENA_NONE;
-    else if (kind == TR_API_READ)
-        read_here(node, operation);
-    else
+    if (kind == TR_API_REDRIVE)
         redrive_here(node, operation, event);
+    else
+        look_here(node, operation);
     begin_asking(node, operation);
     conclude_asking(node, operation, false, out);
 }

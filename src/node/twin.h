@@ -35,6 +35,7 @@
     X(WIDE, "a write goes to every node")                                                          \
     X(EXTENDED, "a write goes to those who held what it replaced")                                 \
     X(READ, "a timer is read on other nodes")                                                      \
+    X(ASKED_AGAIN, "what was not found, while it may move, is asked for once more")                \
     X(REDRIVEN, "dead pops are tried again on another node")                                       \
     X(FULL, "a copy is refused for want of room")                                                  \
     X(ADMISSION, "a new timer is refused since a replica is full")                                 \
