@@ -614,7 +614,7 @@ void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_rec
 void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame_ask *ask);
 /* What a reader of this timer is shown: its live part, or what remains of it. */
 tr_ref tr_replica_find(const struct tr_node *node, tr_timer_id id);
-void tr_owe(struct tr_node *node, tr_ref ref);
+void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record);
 bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record);
 void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record);
@@ -636,7 +636,7 @@ void tr_forget_acks(struct tr_node *node, uint16_t peer);      /* it may have lo
 /* settle.c */
 void tr_settle_again(struct tr_node *node); /* who is up, or the view, has changed */
 uint16_t tr_find_mover(const struct tr_node *node, const struct tr_record *record); /* 0: this */
-void tr_settle_look(struct tr_node *node, tr_ref ref, bool may_send);
+void tr_settle_look(struct tr_node *node, tr_ref ref, struct tr_record *record, bool may_send);
 void tr_settle_asked(struct tr_node *node); /* by the operator */
 void tr_settle_run(struct tr_node *node, struct tr_effects *out);
 tr_mono_ms tr_settle_wake_at(const struct tr_node *node);

@@ -253,6 +253,7 @@ static bool is_alone(const struct tr_node *node, const struct tr_event *event)
 static void change_view(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     bool is_first = !tr_is_clustered(node);
+    bool was_alone = is_first || node->view.count == 1;
     if (is_first && node->member_count == 1 && is_alone(node, event)) {
         node->is_popping = true; /* it runs without all that a cluster needs */
         node->is_serving = true;
@@ -263,7 +264,8 @@ static void change_view(struct tr_node *node, const struct tr_event *event, stru
         return;
     }
     /* One that was alone and to which others come has missed nothing. One that joins them has. */
-    if (is_first && (!node->is_serving || node->members[0].role == TR_ROLE_JOINING)) {
+    bool is_joining = was_alone && node->members[0].role == TR_ROLE_JOINING;
+    if (is_joining || (is_first && !node->is_serving)) {
         node->is_serving = false;
         tr_barrier_begin(node);
     }

@@ -325,7 +325,7 @@ static void keep_tombstone(struct tr_node *node, tr_ref ref, struct tr_record *r
     tr_book_set_acked(&node->book, placed, acked);
     tr_arm(node, placed);
     if (placed != ref)
-        tr_owe(node, placed);
+        tr_owe(node, placed, record);
 }
 
 /* True: it was put off. */

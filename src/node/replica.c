@@ -251,7 +251,7 @@ void tr_replica_acked(struct tr_node *node, uint16_t peer, const struct tr_recor
     if (!was_known && tr_is_known(node, ref, &held))
         spread(node, ref, &held);
     if (!is_settled)
-        tr_settle_look(node, ref, !was_enough && tr_has_enough(node, ref, &held));
+        tr_settle_look(node, ref, &held, !was_enough && tr_has_enough(node, ref, &held));
 }
 
 void tr_replica_marked(struct tr_node *node, const struct tr_record *named, uint8_t mask)
@@ -283,6 +283,8 @@ static bool is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer,
 
 bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record)
 {
+    if (tr_book_all_acked(&node->book, ref))
+        return false;
     tr_book_unpack(&node->book, ref, record);
     return is_owed(node, ref, peer, record);
 }
@@ -313,15 +315,13 @@ void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *r
 }
 
 /* Each node that is named has a moment to say that it has it. */
-void tr_owe(struct tr_node *node, tr_ref ref)
+void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
-    struct tr_record record;
     uint16_t names[TR_NAMES_MAX];
-    tr_book_unpack(&node->book, ref, &record);
-    unsigned count = tr_names(&record, names);
+    unsigned count = tr_names(record, names);
     for (unsigned i = 0; i < count; i++) {
         struct tr_fifo_entry entry = {ref, node->steady_ms + AGAIN_OWED_MS};
-        if (names[i] == 0 || !is_owed(node, ref, names[i], &record))
+        if (names[i] == 0 || !is_owed(node, ref, names[i], record))
             continue;
         struct tr_peer *peer = &node->peers[names[i]];
         if (peer->is_greeted && peer->owed.count < OWED_MAX && !tr_arena_is_tight(&node->arena) &&
@@ -460,8 +460,8 @@ void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_e
         tr_send(node, waiting->peer, message_of(waiting, MESSAGE_DROPPED));
     if (ref == TR_ARENA_NONE)
         return;
-    tr_owe(node, ref);
-    tr_settle_look(node, ref, waiting->then == THEN_TELL);
+    tr_owe(node, ref, &held);
+    tr_settle_look(node, ref, &held, waiting->then == THEN_TELL);
 }
 
 /* ---- what others send ---- */
@@ -745,9 +745,10 @@ void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_rec
     }
     bool is_moving = (held.flags & TR_RECORD_MOVING) != 0;
     tr_book_forget(&node->book, ref, peer);
-    if (is_moving)
-        tr_settle_look(node, ref, false);
-    else
+    if (is_moving) {
+        tr_book_unpack(&node->book, ref, &held);
+        tr_settle_look(node, ref, &held, false);
+    } else
         tr_cover(node, RULE_ABSENT_TOLD);
 }
 

@@ -287,17 +287,15 @@ static void address(struct tr_node *node, tr_ref ref, struct tr_record *record)
 }
 
 /* True: it is not where it belongs. */
-static bool look(struct tr_node *node, tr_ref ref, bool may_send)
+static bool look_at(struct tr_node *node, tr_ref ref, struct tr_record *record, bool may_send)
 {
-    struct tr_record record;
-    tr_book_unpack(&node->book, ref, &record);
-    if ((record.flags & TR_RECORD_TOMBSTONE) != 0) {
-        address(node, ref, &record);
+    if ((record->flags & TR_RECORD_TOMBSTONE) != 0) {
+        address(node, ref, record);
         return false;
     }
-    bool is_moving = (record.flags & TR_RECORD_MOVING) != 0;
-    bool is_well = tr_is_placed_well(node, &record);
-    if (!is_moving && is_well && tr_is_listed(&record, 0))
+    bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
+    bool is_well = tr_is_placed_well(node, record);
+    if (!is_moving && is_well && tr_is_listed(record, 0))
         return false;
     if (!node->is_popping || tr_book_state(&node->book, ref) == TR_STATE_UNSAFE)
         return true;
@@ -305,23 +303,30 @@ static bool look(struct tr_node *node, tr_ref ref, bool may_send)
         tr_cover(node, RULE_VIEWS_DIFFER);
         return true;
     }
-    uint16_t mover = tr_find_mover(node, &record);
-    if (!is_moving && !tr_is_listed(&record, 0) && (is_well || mover != 0))
-        leave(node, ref, &record);
+    uint16_t mover = tr_find_mover(node, record);
+    if (!is_moving && !tr_is_listed(record, 0) && (is_well || mover != 0))
+        leave(node, ref, record);
     else if (node->phase != PHASE_READY)
         return true; /* one that stops lets go, and begins and ends nothing */
     else if (mover != 0)
-        offer(node, mover, &record, may_send);
+        offer(node, mover, record, may_send);
     else if (is_well)
-        advance(node, ref, &record, may_send);
+        advance(node, ref, record, may_send);
     else
-        begin(node, ref, &record);
+        begin(node, ref, record);
     return true;
 }
 
-void tr_settle_look(struct tr_node *node, tr_ref ref, bool may_send)
+static bool look(struct tr_node *node, tr_ref ref)
 {
-    if (!look(node, ref, may_send))
+    struct tr_record record;
+    tr_book_unpack(&node->book, ref, &record);
+    return look_at(node, ref, &record, true);
+}
+
+void tr_settle_look(struct tr_node *node, tr_ref ref, struct tr_record *record, bool may_send)
+{
+    if (!look_at(node, ref, record, may_send))
         return;
     set_unsettled(node, true);
     node->settling.is_missed = true;
@@ -436,7 +441,7 @@ static void walk_slice(struct tr_node *node, struct tr_effects *out)
             break;
         }
         settling->cursor = hash;
-        busy += look(node, refs[i], true);
+        busy += look(node, refs[i]);
     }
     settling->found += busy;
     if (is_over)
@@ -468,7 +473,7 @@ static void run_moves(struct tr_node *node)
     for (uint32_t count = settling->moves.count; count > 0; count--) {
         struct tr_fifo_entry entry = tr_fifo_pop(&settling->moves, &node->arena);
         if (is_due && tr_arena_holds(&node->arena, entry.ref))
-            settling->is_missed |= look(node, entry.ref, true);
+            settling->is_missed |= look(node, entry.ref);
         if (is_under_way(node, entry.ref) && settling->moves.count < MOVES_MAX)
             tr_fifo_push(&settling->moves, &node->arena, entry);
     }

@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLIGHTS      64
-#define SHARED_LEAST 6 /* timers by which others can tell that its clock was set */
+#define FLIGHTS       64
+#define SHARED_LEAST  6   /* timers by which others can tell that its clock was set */
+#define STEP_LEAST_MS 600 /* less may be what frames took */
 
 static void write_log(struct world *world, uint32_t index, const struct tr_effect *effect)
 {
@@ -203,7 +204,9 @@ static void step_clock(struct world *world, struct machine *machine)
     if (!may || !sim_chance(world, 3))
         return;
     sim_fault(world, SIM_STEP);
-    machine->skew_ms += (int64_t)sim_draw(world, 20000) - 10000;
+    int64_t step_ms = (int64_t)sim_draw(world, 20000) - 10000;
+    bool is_small = step_ms > 0 && step_ms < STEP_LEAST_MS;
+    machine->skew_ms += is_small ? STEP_LEAST_MS : step_ms;
     machine->was_set = true;
     sim_trace(world, "its clock is set");
 }

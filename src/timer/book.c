@@ -123,6 +123,13 @@ void tr_book_set_acked(struct tr_book *book, tr_ref ref, uint8_t acked)
     bytes_at(book, ref)[AT_ACKED] = acked;
 }
 
+bool tr_book_all_acked(const struct tr_book *book, tr_ref ref)
+{
+    const uint8_t *bytes = bytes_at(book, ref);
+    unsigned all = (1u << (bytes[AT_COUNTS] & 0x0f)) - 1;
+    return (bytes[0] & HAS_FROM) == 0 && (bytes[AT_ACKED] & all) == all;
+}
+
 bool tr_book_matches(const struct tr_book *book, tr_ref ref, enum tr_record_state state,
                      tr_steady_ms due_ms)
 {

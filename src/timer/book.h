@@ -83,6 +83,8 @@ void tr_book_set_state(struct tr_book *book, tr_ref ref, enum tr_record_state st
 /* Which places of its list are known to have exactly this order. Any change clears it. */
 uint8_t tr_book_acked(const struct tr_book *book, tr_ref ref);
 void tr_book_set_acked(struct tr_book *book, tr_ref ref, uint8_t acked);
+/* All of them, and nobody else may hold a copy. */
+bool tr_book_all_acked(const struct tr_book *book, tr_ref ref);
 
 /* Takes a node out of `from`, in its place. */
 void tr_book_forget(struct tr_book *book, tr_ref ref, uint16_t member);
