@@ -157,7 +157,7 @@ struct tr_message {
     uint32_t next; /* for the same node, or of the free ones */
     enum tr_message_kind kind;
     enum tr_frame_result result; /* of ANSWER */
-    uint8_t mask;                /* of MARK; of DROP: 1, that order alone */
+    uint8_t mask; /* of MARK; of DROP: 1, that order alone; of ANSWER: 1, look at the record */
     uint64_t operation;
     tr_timer_id id;
     uint64_t part;
@@ -230,6 +230,7 @@ struct tr_operation {
     enum tr_write_mode mode;
     tr_ref record; /* as a log entry: to be written, or the highest that was heard of */
     size_t record_size;
+    tr_ref own; /* where this node's own copy was put */
     tr_mono_ms started_ms;
     uint8_t factor; /* copies wanted */
     uint8_t list_count;
@@ -602,7 +603,9 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write
 void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *record);
 void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_record *outcome,
                         int64_t due_in_ms, uint32_t check);
-void tr_replica_marked(struct tr_node *node, const struct tr_record *record, uint8_t mask);
+/* `ref` is where it was, if that is known. */
+void tr_replica_marked(struct tr_node *node, tr_ref ref, const struct tr_record *record,
+                       uint8_t mask);
 /* When a record that is only looked at is due, by our clock. */
 void tr_localize_due(const struct tr_node *node, struct tr_frame_record *frame);
 void tr_replica_acked(struct tr_node *node, uint16_t peer, const struct tr_record *record);

@@ -246,7 +246,7 @@ static void spread_marks(struct tr_node *node, const struct tr_operation *operat
         if ((operation->done & 1u << i) == 0)
             continue;
         if (operation->list[i] == 0)
-            tr_replica_marked(node, record, operation->done);
+            tr_replica_marked(node, operation->own, record, operation->done);
         else
             tr_send(node, operation->list[i],
                     (struct tr_message){
@@ -323,9 +323,9 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
                        struct tr_effects *out)
 {
     struct tr_record record = unpack(node, operation);
-    tr_ref ref = TR_ARENA_NONE;
     bool has_room = tr_has_room(node, &record);
-    enum tr_frame_result result = tr_replica_take(node, operation->mode, has_room, &record, &ref);
+    enum tr_frame_result result =
+        tr_replica_take(node, operation->mode, has_room, &record, &operation->own);
     if (result == TR_RESULT_STORED || result == TR_RESULT_HELD) {
         extend(node, operation, &record);
         tr_wait(node, (struct tr_waiting){
@@ -334,7 +334,7 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
                           .id = record.id,
                           .part = record.part,
                           .version = record.version,
-                          .ref = ref,
+                          .ref = operation->own,
                           .order = tr_record_order(&record),
                       });
         return;

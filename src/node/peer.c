@@ -234,7 +234,8 @@ static void put_answer(const struct tr_node *node, const struct tr_message *mess
 {
     struct tr_record record;
     struct tr_frame_answer answer = {.operation = message->operation, .result = message->result};
-    bool is_here = find_record(node, message, &record);
+    bool is_asked = message->result != TR_RESULT_STORED || message->mask != 0;
+    bool is_here = is_asked && find_record(node, message, &record);
     if (!is_here && message->result == TR_RESULT_HELD)
         answer.result = TR_RESULT_NONE;
     answer.has_record = is_here && message->result != TR_RESULT_NONE;
@@ -532,7 +533,7 @@ static void hear_keys(struct tr_node *node, uint16_t index, struct tr_reader *re
             tr_claim_heard(node, index, &record);
     } else {
         while (tr_frame_get_mark(reader, &record, &mask))
-            tr_replica_marked(node, &record, mask);
+            tr_replica_marked(node, TR_ARENA_NONE, &record, mask);
     }
 }
 

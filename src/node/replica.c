@@ -156,11 +156,12 @@ static bool is_same_pop(const struct tr_record *a, const struct tr_record *b)
            ((a->flags | b->flags) & TR_RECORD_TOMBSTONE) == 0;
 }
 
-/* STORED: it is new here; HELD: it was here; STALE: something higher is; FULL. */
-static enum tr_frame_result store(struct tr_node *node, struct tr_record *record, tr_ref *ref)
+/* Where nothing is held of its timer, a record ends nothing. STORED: it is new here; HELD: it was
+ * here; STALE: something higher is; FULL. */
+static enum tr_frame_result store(struct tr_node *node, struct tr_record *record, tr_ref *ref,
+                                  bool has_any)
 {
     struct tr_record held;
-    *ref = tr_book_find(&node->book, record->id, record->part);
     if (*ref != TR_ARENA_NONE) {
         tr_book_unpack(&node->book, *ref, &held);
         int order = compare(node, &held, record);
@@ -176,7 +177,8 @@ static enum tr_frame_result store(struct tr_node *node, struct tr_record *record
     }
     if (before != TR_ARENA_NONE && is_same_pop(&held, record))
         tr_fly_on(node, before, *ref, record);
-    end_parts(node, record);
+    if (has_any)
+        end_parts(node, record);
     if (record->part > 0)
         tr_limit_parts(node, record->id, record->part, NULL); /* who split it off does so too */
     return TR_RESULT_STORED;
@@ -254,10 +256,11 @@ void tr_replica_acked(struct tr_node *node, uint16_t peer, const struct tr_recor
         tr_settle_look(node, ref, &held, !was_enough && tr_has_enough(node, ref, &held));
 }
 
-void tr_replica_marked(struct tr_node *node, const struct tr_record *named, uint8_t mask)
+void tr_replica_marked(struct tr_node *node, tr_ref ref, const struct tr_record *named,
+                       uint8_t mask)
 {
     struct tr_record held;
-    tr_ref ref = find_exactly(node, named, &held);
+    ref = find_near(node, ref, named, &held);
     if (ref != TR_ARENA_NONE)
         tr_book_set_acked(&node->book, ref, tr_book_acked(&node->book, ref) | mask);
 }
@@ -435,6 +438,15 @@ static enum tr_message_kind message_kind_of(enum tr_telling telling)
                                   : MESSAGE_OUTCOME;
 }
 
+/* Stored; with the record if that names others that may hold what it replaced. */
+static void reply(struct tr_node *node, const struct tr_waiting *waiting,
+                  const struct tr_record *held)
+{
+    struct tr_message answer = message_of(waiting, MESSAGE_ANSWER);
+    answer.mask = held == NULL || (held->from_count > 0 && (held->flags & TR_RECORD_MOVING) == 0);
+    tr_send(node, waiting->peer, answer);
+}
+
 void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out)
 {
     struct tr_record named = {
@@ -451,7 +463,7 @@ void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_e
     if (waiting->then == THEN_OPERATION)
         tr_operation_answered(node, waiting->token, 0, TR_RESULT_STORED, NULL, out);
     else if (waiting->then == THEN_REPLY)
-        tr_send(node, waiting->peer, message_of(waiting, MESSAGE_ANSWER));
+        reply(node, waiting, ref != TR_ARENA_NONE ? &held : NULL);
     else if (waiting->then == THEN_ACK && ref != TR_ARENA_NONE)
         tr_send(node, waiting->peer, message_of(waiting, MESSAGE_ACK));
     else if (waiting->then == THEN_TELL && ref != TR_ARENA_NONE)
@@ -494,32 +506,15 @@ static void refuse(struct tr_node *node, uint16_t peer, uint64_t operation,
             });
 }
 
-static bool holds_write(const struct tr_node *node, const struct tr_record *record)
-{
-    struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
-    if (ref == TR_ARENA_NONE)
-        return false;
-    tr_book_unpack(&node->book, ref, &held);
-    return tr_is_same_write(&held, record);
-}
-
-/* Whether a client's write may be stored over what is held; if not, why. */
+/* Whether a client's write may be stored over another one; if not, why. */
 static enum tr_frame_result judge(const struct tr_node *node, enum tr_write_mode mode,
-                                  const struct tr_record *record)
+                                  const struct tr_record *held, const struct tr_record *record)
 {
-    struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
-    if (ref == TR_ARENA_NONE)
-        return TR_RESULT_STORED;
-    tr_book_unpack(&node->book, ref, &held);
-    if (tr_is_same_write(&held, record))
-        return TR_RESULT_STORED;
     /* Of two requests with one key at once, the later stays, here as elsewhere. */
     if (mode == TR_WRITE_CREATE && (record->flags & TR_RECORD_KEYED) == 0)
         return TR_RESULT_EXISTS;
-    bool is_later = held.version > record->version ||
-                    (held.version == record->version && held.version_node > record->version_node);
+    bool is_later = held->version > record->version ||
+                    (held->version == record->version && held->version_node > record->version_node);
     bool is_stale = is_later && !tr_breaks(node, TWIN_STALE_IGNORED);
     return is_stale ? TR_RESULT_STALE : TR_RESULT_STORED;
 }
@@ -546,14 +541,22 @@ static void adopt(struct tr_node *node, tr_ref ref, const struct tr_record *olde
 enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mode, bool has_room,
                                      struct tr_record *record, tr_ref *ref)
 {
-    enum tr_frame_result result = judge(node, mode, record);
+    struct tr_record held;
+    bool has_any = false;
+    *ref = tr_book_find_part(&node->book, record->id, record->part, &has_any);
+    bool is_there = *ref != TR_ARENA_NONE;
+    if (is_there)
+        tr_book_unpack(&node->book, *ref, &held);
+    bool is_same = is_there && tr_is_same_write(&held, record);
+    enum tr_frame_result result =
+        is_there && !is_same ? judge(node, mode, &held, record) : TR_RESULT_STORED;
     if (result == TR_RESULT_STORED && !has_room) {
         tr_cover(node, RULE_FULL);
         return TR_RESULT_FULL;
     }
     if (result == TR_RESULT_STORED)
-        result = store(node, record, ref);
-    if (result == TR_RESULT_STALE && holds_write(node, record)) {
+        result = store(node, record, ref, has_any);
+    if (result == TR_RESULT_STALE && is_same) {
         adopt(node, *ref, record);
         return TR_RESULT_HELD; /* it has moved on already */
     }
@@ -632,7 +635,8 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
         tr_send_copy(node, peer, &(struct tr_record){.id = record->id});
         return;
     }
-    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    bool has_any = false;
+    tr_ref ref = tr_book_find_part(&node->book, record->id, record->part, &has_any);
     if (ref == TR_ARENA_NONE && node->phase != PHASE_READY)
         return; /* one that stops takes nothing more: it may be for good */
     if (!tr_is_named(record, 0)) {
@@ -657,14 +661,15 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
         wait_for(node, record, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
         return;
     }
-    enum tr_frame_result result = store(node, record, &ref);
+    enum tr_frame_result result = store(node, record, &ref, has_any);
     if (result == TR_RESULT_STALE) {
         tr_cover(node, RULE_HIGHER);
         tr_send_copy(node, peer, record);
     }
     if (result != TR_RESULT_STORED && result != TR_RESULT_HELD)
         return;
-    end_parts(node, record);
+    if (has_any)
+        end_parts(node, record);
     mark(node, ref, record, peer);
     wait_for(node, record, ref, THEN_ACK, peer, 0);
 }

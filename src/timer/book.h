@@ -56,6 +56,8 @@ void tr_book_remove(struct tr_book *book, tr_ref ref);
 
 /* TR_ARENA_NONE if there is none. */
 tr_ref tr_book_find(const struct tr_book *book, tr_timer_id id, uint64_t part);
+/* And whether there is any part of `id`. */
+tr_ref tr_book_find_part(const struct tr_book *book, tr_timer_id id, uint64_t part, bool *has_any);
 
 /* The first part of `id`, lowest hash first; then the next ones by tr_index_next while the id is
  * the same. */
