@@ -286,6 +286,8 @@ static void begin_telling(struct tr_node *node, struct tr_operation *operation,
 static void extend(struct tr_node *node, struct tr_operation *operation,
                    const struct tr_record *stored)
 {
+    if (stored->from_count == 0)
+        return;
     struct tr_record record = unpack(node, operation);
     for (unsigned i = 0; i < stored->from_count; i++) {
         tr_cover(node, RULE_EXTENDED);
