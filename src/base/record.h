@@ -72,6 +72,19 @@ struct tr_record {
     struct tr_tag tags[TR_TAGS_MAX];
 };
 
+/* Where it comes from, with those who have let go, each in its place. */
+static inline unsigned tr_record_places(const struct tr_record *record, uint16_t *places)
+{
+    unsigned held = 0;
+    unsigned gone = record->from_count;
+    unsigned count = 0;
+    for (; held < record->from_count || record->gone >> count != 0; count++) {
+        bool is_gone = (record->gone >> count & 1) != 0;
+        places[count] = record->from[is_gone ? gone++ : held++];
+    }
+    return count;
+}
+
 /* How many pops a timer makes in all. */
 static inline uint64_t tr_record_pops(const struct tr_record *record)
 {

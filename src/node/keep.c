@@ -42,6 +42,7 @@ static void let_others_go(struct tr_record *record)
 {
     uint8_t count = record->from_count;
     record->from_count = 0;
+    record->gone = 0;
     for (unsigned i = 0; i < count; i++) {
         if (record->from[i] != 0 && !tr_is_listed(record, record->from[i]))
             record->from[record->from_count++] = record->from[i];

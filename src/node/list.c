@@ -82,20 +82,6 @@ static unsigned append_turns(const struct tr_node *node, const struct tr_record 
     return count;
 }
 
-/* Where it comes from, with those who have let go: the others may not have heard of that, and count
- * with them. */
-static unsigned places_of(const struct tr_record *record, uint16_t *places)
-{
-    unsigned held = 0;
-    unsigned gone = record->from_count;
-    unsigned count = 0;
-    for (; held < record->from_count || record->gone >> count != 0; count++) {
-        bool is_gone = (record->gone >> count & 1) != 0;
-        places[count] = record->from[is_gone ? gone++ : held++];
-    }
-    return count;
-}
-
 unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, uint32_t attempt,
                   uint16_t *turns)
 {
@@ -110,8 +96,9 @@ unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, ui
         if (!is_from(record, record->list[i]))
             rest[rest_count++] = record->list[i];
     }
+    /* The others may not have heard that one has let go, and count with it. */
     uint16_t from[TR_FROM_MAX];
-    unsigned from_count = places_of(record, from);
+    unsigned from_count = tr_record_places(record, from);
     unsigned count = append_turns(node, record, attempt, from, from_count, turns);
     for (unsigned i = 0; i < count; i++)
         turns[i] = is_from(record, turns[i]) ? turns[i] : TR_MEMBER_NONE;

@@ -250,10 +250,19 @@ static bool is_alone(const struct tr_node *node, const struct tr_event *event)
            tr_span_equals(event->of.view.nodes[0].address, node->config.address);
 }
 
+static bool knows_others(const struct tr_node *node)
+{
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        if (node->members[i].role != TR_ROLE_NONE)
+            return true;
+    }
+    return false;
+}
+
 static void change_view(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     bool is_first = !tr_is_clustered(node);
-    bool was_alone = is_first || node->view.count == 1;
+    bool was_alone = !knows_others(node);
     if (is_first && node->member_count == 1 && is_alone(node, event)) {
         node->is_popping = true; /* it runs without all that a cluster needs */
         node->is_serving = true;
@@ -266,6 +275,7 @@ static void change_view(struct tr_node *node, const struct tr_event *event, stru
     /* One that was alone and to which others come has missed nothing. One that joins them has. */
     bool is_joining = was_alone && node->members[0].role == TR_ROLE_JOINING;
     if (is_joining || (is_first && !node->is_serving)) {
+        node->is_clock_checked |= node->is_serving; /* there are timers by its clock as it is */
         node->is_serving = false;
         tr_barrier_begin(node);
     }

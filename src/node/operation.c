@@ -637,6 +637,8 @@ static void conclude_asking(struct tr_node *node, struct tr_operation *operation
     if (is_sought && !is_over && !operation->is_late && tr_is_wide(node)) {
         tr_cover(node, RULE_ASKED_AGAIN);
         operation->is_late = true;
+        renumber(node, operation);
+        memset(operation->open, 0, sizeof operation->open);
         look_here(node, operation);
         begin_asking(node, operation);
         if (has_open(node, operation))

@@ -604,7 +604,8 @@ static void learn(struct tr_node *node, const struct tr_record *record, tr_ref r
 }
 
 /* A higher state of it was let go here, since those who should have that do. They may be unable to
- * reach this one, which would go on with what it has. */
+ * reach this one, which would go on with what it has. Whether it should have that too is not known
+ * here: only what is lower goes. */
 static void pass_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record,
                       const struct tr_order *dropped)
 {
@@ -613,10 +614,9 @@ static void pass_drop(struct tr_node *node, uint16_t peer, const struct tr_recor
         dropped->version == order.version && dropped->version_node == order.version_node;
     if (!is_same_write || tr_order_compare(dropped, &order) == 0)
         return;
-    tr_cover(node, RULE_DROP_PASSED);
     tr_send(node, peer,
             (struct tr_message){
-                .kind = MESSAGE_DROP,
+                .kind = MESSAGE_DROPPED,
                 .id = record->id,
                 .part = record->part,
                 .order = *dropped,
@@ -732,6 +732,26 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
     wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
 }
 
+/* A node that this one shows its copy to has let a higher state of it go. */
+static void give_way(struct tr_node *node, const struct tr_record *named)
+{
+    struct tr_record held;
+    tr_ref ref = tr_book_find(&node->book, named->id, named->part);
+    if (ref == TR_ARENA_NONE)
+        return;
+    tr_book_unpack(&node->book, ref, &held);
+    struct tr_order own = tr_record_order(&held);
+    struct tr_order order = tr_record_order(named);
+    enum tr_record_state state = tr_book_state(&node->book, ref);
+    bool is_busy = state == TR_STATE_QUEUED || state == TR_STATE_FLYING;
+    if (is_busy || !tr_is_same_write(&held, named) || tr_order_compare(&own, &order) >= 0 ||
+        !tr_has_room(node, &held))
+        return;
+    tr_cover(node, RULE_DROP_PASSED);
+    node->stats.drops++;
+    tr_drop(node, ref);
+}
+
 void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_record *named,
                         uint64_t operation, bool is_wanted, struct tr_effects *out)
 {
@@ -739,6 +759,8 @@ void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_rec
     tr_ref ref = find_exactly(node, named, &held);
     if (operation != 0)
         tr_operation_dropped(node, operation, peer, out);
+    else if (ref == TR_ARENA_NONE && !is_wanted)
+        give_way(node, named);
     if (ref == TR_ARENA_NONE)
         return;
     if (tr_is_listed(&held, peer)) {

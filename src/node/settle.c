@@ -158,6 +158,7 @@ static void begin(struct tr_node *node, tr_ref ref, struct tr_record *record)
     tr_cover(node, (old.flags & TR_RECORD_MOVING) != 0 ? RULE_MOVE_AGAIN : RULE_MOVE_BEGUN);
     bool was_moving = (old.flags & TR_RECORD_MOVING) != 0;
     record->from_count = 0;
+    record->gone = 0;
     for (unsigned i = 0; was_moving && i < old.from_count; i++)
         tr_remember(record, old.from[i]);
     for (unsigned i = 0; i < old.list_count; i++)
@@ -185,6 +186,7 @@ static void finish(struct tr_node *node, tr_ref ref, struct tr_record *record)
     record->flags &= (uint8_t)~TR_RECORD_MOVING;
     record->moves = tr_next_move(record->moves, node->stamp_node);
     record->from_count = 0;
+    record->gone = 0;
     for (unsigned i = 0; i < old.from_count; i++) {
         if (old.from[i] != 0 && !tr_is_listed(record, old.from[i]))
             tr_remember(record, old.from[i]);

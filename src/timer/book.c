@@ -187,6 +187,15 @@ static bool hold_texts(struct tr_book *book, const struct tr_record *record, str
     return is_held;
 }
 
+static void pack_from(struct tr_writer *out, const struct tr_record *record)
+{
+    uint16_t places[TR_FROM_MAX];
+    unsigned count = tr_record_places(record, places);
+    tr_put_number(out, count, 1);
+    for (unsigned i = 0; i < count; i++)
+        tr_put_number(out, places[i] | ((record->gone >> i & 1) != 0 ? GONE : 0), 2);
+}
+
 static size_t pack_head(const struct tr_record *record, const struct texts *texts,
                         uint8_t head[HEAD_MAX])
 {
@@ -215,9 +224,7 @@ static size_t pack_head(const struct tr_record *record, const struct texts *text
     for (unsigned i = 0; i < record->list_count; i++)
         tr_put_number(&out, record->list[i], 2);
     if (has_from)
-        tr_put_number(&out, record->from_count, 1);
-    for (unsigned i = 0; i < record->from_count; i++)
-        tr_put_number(&out, record->from[i], 2);
+        pack_from(&out, record);
     for (unsigned i = 0; i < record->tag_count; i++) {
         tr_put_number(&out, texts->tags[i], 4);
         tr_put_varint(&out, record->tags[i].count);

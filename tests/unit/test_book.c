@@ -299,6 +299,43 @@ static void a_record_of_60_bytes_takes_112(void **state)
     free(region);
 }
 
+static void who_has_let_go_keeps_its_place(void **state)
+{
+    (void)state;
+    struct tr_arena arena;
+    struct tr_book book;
+    void *region = new_arena(&arena, REGION);
+    assert_true(tr_book_init(&book, &arena));
+    struct tr_record record = {.id = 7,
+                               .version = 1,
+                               .sequence = 1,
+                               .interval_ms = 1000,
+                               .factor = 2,
+                               .list_count = 1,
+                               .flags = TR_RECORD_MOVING,
+                               .from = {11, 12, 13, 14},
+                               .from_count = 4,
+                               .uri = TR_SPAN("http://127.0.0.1:1234/pop")};
+    tr_ref ref = tr_book_insert(&book, &record);
+    assert_true(ref != TR_ARENA_NONE);
+    tr_book_forget(&book, ref, 11);
+    tr_book_forget(&book, ref, 13);
+    tr_book_unpack(&book, ref, &record);
+    record.sequence = 300;
+    ref = tr_book_update(&book, ref, &record);
+    assert_true(ref != TR_ARENA_NONE);
+
+    uint16_t places[TR_FROM_MAX] = {0};
+    tr_book_unpack(&book, ref, &record);
+    assert_int_equal(record.from_count, 2);
+    assert_int_equal(record.from[0], 12);
+    assert_int_equal(record.from[1], 14);
+    assert_int_equal(tr_record_places(&record, places), 4);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(places[i], 11 + i);
+    free(region);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +345,7 @@ int main(void)
         cmocka_unit_test(a_walk_is_in_hash_order_and_survives_changes),
         cmocka_unit_test(ids_made_to_collide_are_refused_not_slow),
         cmocka_unit_test(a_record_of_60_bytes_takes_112),
+        cmocka_unit_test(who_has_let_go_keeps_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
