@@ -401,20 +401,42 @@ static void print_places(struct tr_json *json, const struct tr_told *told, bool 
     }
 }
 
-static void print_where(const struct tr_reply *reply, const struct tr_told *told)
+static void print_places_json(struct tr_json *json, const struct tr_told *told)
+{
+    const char *before = "";
+    printf(",\"%.*s\":[", (int)json->text.size, json->text.text);
+    if (tr_json_next(json) == TR_JSON_ARRAY) {
+        while (tr_json_next(json) == TR_JSON_STRING) {
+            printf("%s{\"node\":", before);
+            tr_json_string(stdout, json->text.text, json->text.size);
+            printf(",\"state\":\"%s\"}", state_of(told, json->text));
+            before = ",";
+        }
+    }
+    putchar(']');
+}
+
+static void print_where(const struct asked *asked, const char *id, const struct tr_reply *reply,
+                        const struct tr_told *told)
 {
     struct tr_json json;
     enum tr_json_token token = TR_JSON_OBJECT;
     tr_json_init(&json, (char *)(uintptr_t)reply->body.text, reply->body.size);
+    if (asked->is_json)
+        printf("{\"id\":\"%s\"", id);
     while (token != TR_JSON_END && token != TR_JSON_BAD) {
         token = tr_json_next(&json);
         bool is_key = token == TR_JSON_KEY && json.depth == 1;
-        if (is_key && tr_span_equals(json.text, TR_SPAN("replicas")))
-            print_places(&json, told, true);
-        else if (is_key && (tr_span_equals(json.text, TR_SPAN("moving-from")) ||
-                            tr_span_equals(json.text, TR_SPAN("to-be-told"))))
-            print_places(&json, told, false);
+        bool is_list = is_key && tr_span_equals(json.text, TR_SPAN("replicas"));
+        bool is_rest = is_key && (tr_span_equals(json.text, TR_SPAN("moving-from")) ||
+                                  tr_span_equals(json.text, TR_SPAN("to-be-told")));
+        if ((is_list || is_rest) && asked->is_json)
+            print_places_json(&json, told);
+        else if (is_list || is_rest)
+            print_places(&json, told, is_list);
     }
+    if (asked->is_json)
+        puts("}");
 }
 
 /* One request for each id: GET shows what came, the others its Location. */
@@ -441,7 +463,7 @@ static enum tr_exit each(const struct asked *asked, const char *method, const ch
         if (reply.status != 200)
             status = tr_reply_refused("timer", &reply);
         else if (told != NULL)
-            print_where(&reply, told);
+            print_where(asked, id, &reply, told);
         else if (strcmp(method, "GET") == 0)
             fwrite(reply.body.text, 1, reply.body.size, stdout);
         else

@@ -314,6 +314,8 @@ def test_the_commands_of_a_cluster(cluster, crowd):
     assert "all nodes are up, and every timer is where it belongs" in run("cluster", "status").stdout
     where = run("timer", "where", timers[0].location).stdout.splitlines()
     replicas = three[2].json(timers[0].location)["replicas"]
+    told = json.loads(run("timer", "where", "--json", timers[0].location).stdout)
+    assert told["replicas"] == [{"node": address, "state": "up"} for address in replicas]
     assert len(where) == 2 and all(address in line and " up " in line for address, line in zip(replicas, where))
     listed = [line.split()[0] for line in run("timer", "ls", "--cluster").stdout.splitlines()[1:]]
     assert sorted("/timers/" + one for one in listed) == sorted(timer.location for timer in timers)
