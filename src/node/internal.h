@@ -592,10 +592,26 @@ bool tr_is_known(const struct tr_node *node, tr_ref ref, const struct tr_record 
 /* As many of its list have it as there should be copies. */
 bool tr_has_enough(const struct tr_node *node, tr_ref ref, const struct tr_record *record);
 
-/* replica.c */
+/* tell.c */
 /* Once durable, to all who are named: of a new record all of it. */
 void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling);
 void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out);
+void tr_acked(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+/* `ref` is where it was, if that is known. */
+void tr_marked(struct tr_node *node, tr_ref ref, const struct tr_record *record, uint8_t mask);
+void tr_mark(struct tr_node *node, tr_ref ref, const struct tr_record *record, uint16_t member);
+/* The record of this key, if it has exactly this order. */
+tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_record *named,
+                       struct tr_record *held);
+void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record);
+bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record);
+void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_owed_run(struct tr_node *node, uint16_t peer);
+bool tr_owes_nothing(struct tr_node *node, uint16_t peer);
+
+/* replica.c */
 /* Stores a client's write. HELD: it is here, or has moved on already; or why it may not be. */
 enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mode, bool has_room,
                                      struct tr_record *record, tr_ref *ref);
@@ -603,12 +619,8 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write
 void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *record);
 void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_record *outcome,
                         int64_t due_in_ms, uint32_t check);
-/* `ref` is where it was, if that is known. */
-void tr_replica_marked(struct tr_node *node, tr_ref ref, const struct tr_record *record,
-                       uint8_t mask);
 /* When a record that is only looked at is due, by our clock. */
 void tr_localize_due(const struct tr_node *node, struct tr_frame_record *frame);
-void tr_replica_acked(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
                      uint64_t operation, bool is_exact);
 /* It is gone there; or, if it is wanted, it has not come yet. */
@@ -617,13 +629,6 @@ void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_rec
 void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame_ask *ask);
 /* What a reader of this timer is shown: its live part, or what remains of it. */
 tr_ref tr_replica_find(const struct tr_node *node, tr_timer_id id);
-void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record);
-bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record);
-void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-void tr_owed_run(struct tr_node *node, uint16_t peer);
-bool tr_owes_nothing(struct tr_node *node, uint16_t peer);
 void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
                  struct tr_frame_record *frame);
 

@@ -246,7 +246,7 @@ static void spread_marks(struct tr_node *node, const struct tr_operation *operat
         if ((operation->done & 1u << i) == 0)
             continue;
         if (operation->list[i] == 0)
-            tr_replica_marked(node, operation->own, record, operation->done);
+            tr_marked(node, operation->own, record, operation->done);
         else
             tr_send(node, operation->list[i],
                     (struct tr_message){

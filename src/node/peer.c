@@ -527,13 +527,13 @@ static void hear_keys(struct tr_node *node, uint16_t index, struct tr_reader *re
             tr_replica_outcome(node, index, &record, due_in_ms, check);
     } else if (frame->kind == TR_FRAME_ACKS) {
         while (tr_frame_get_key(reader, &record))
-            tr_replica_acked(node, index, &record);
+            tr_acked(node, index, &record);
     } else if (frame->kind == TR_FRAME_CLAIMS) {
         while (tr_frame_get_key(reader, &record))
             tr_claim_heard(node, index, &record);
     } else {
         while (tr_frame_get_mark(reader, &record, &mask))
-            tr_replica_marked(node, TR_ARENA_NONE, &record, mask);
+            tr_marked(node, TR_ARENA_NONE, &record, mask);
     }
 }
 

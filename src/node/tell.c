@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Telling other nodes what changes here, and seeing to it that each node of a record's list has it.
+ *
+ * A record is owed to every node of its list that is not known to have exactly its order: one that
+ * was told and does not say so is sent the whole record. Who is no longer of the list and may
+ * hold an older copy is owed a drop.
+ */
+#include "node/internal.h"
+
+#define OWED_WALK_MS 500
+#define OWED_WINDOW  1024 /* messages that wait, beyond which nothing is sent again */
+#define OWED_LONG    8192
+
+/* ---- who has what ---- */
+
+void tr_mark(struct tr_node *node, tr_ref ref, const struct tr_record *record, uint16_t member)
+{
+    unsigned place = tr_place_of(record, member);
+    if (place < record->list_count)
+        tr_book_set_acked(&node->book, ref,
+                          tr_book_acked(&node->book, ref) | (uint8_t)(1u << place));
+}
+
+static bool is_exactly(const struct tr_node *node, tr_ref ref, const struct tr_record *named,
+                       struct tr_record *held)
+{
+    tr_book_unpack(&node->book, ref, held);
+    struct tr_order x = tr_record_order(held);
+    struct tr_order y = tr_record_order(named);
+    return tr_order_compare(&x, &y) == 0;
+}
+
+tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_record *named,
+                       struct tr_record *held)
+{
+    tr_ref ref = tr_book_find(&node->book, named->id, named->part);
+    return ref != TR_ARENA_NONE && is_exactly(node, ref, named, held) ? ref : TR_ARENA_NONE;
+}
+
+/* Likewise, where it is known where it was: it moves only when it changes. */
+static tr_ref find_near(const struct tr_node *node, tr_ref ref, const struct tr_record *named,
+                        struct tr_record *held)
+{
+    bool is_there = tr_arena_holds(&node->arena, ref) &&
+                    tr_book_id(&node->book, ref) == named->id &&
+                    is_exactly(node, ref, named, held) && held->part == named->part;
+    return is_there ? ref : tr_find_exactly(node, named, held);
+}
+
+/* Who told them all lets them know of each other, or each would send it to each. */
+static void spread(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    unsigned others = record->list_count - tr_is_listed(record, 0);
+    unsigned place = tr_place_of(record, 0);
+    uint8_t own = (uint8_t)(place < record->list_count ? 1u << place : 0u);
+    for (unsigned i = 0; others > 1 && i < record->list_count; i++) {
+        if (record->list[i] != 0)
+            tr_send(node, record->list[i],
+                    (struct tr_message){
+                        .kind = MESSAGE_MARK,
+                        .mask = tr_book_acked(&node->book, ref) | own,
+                        .id = record->id,
+                        .part = record->part,
+                        .order = tr_record_order(record),
+                    });
+    }
+}
+
+void tr_acked(struct tr_node *node, uint16_t peer, const struct tr_record *named)
+{
+    struct tr_record held;
+    tr_ref ref = tr_find_exactly(node, named, &held);
+    if (ref == TR_ARENA_NONE)
+        return;
+    bool is_settled = (held.flags & TR_RECORD_MOVING) == 0 && tr_is_listed(&held, 0);
+    bool was_enough = is_settled || tr_has_enough(node, ref, &held);
+    bool was_known = tr_is_known(node, ref, &held);
+    tr_mark(node, ref, &held, peer);
+    if (!was_known && tr_is_known(node, ref, &held))
+        spread(node, ref, &held);
+    if (!is_settled)
+        tr_settle_look(node, ref, &held, !was_enough && tr_has_enough(node, ref, &held));
+}
+
+void tr_marked(struct tr_node *node, tr_ref ref, const struct tr_record *named, uint8_t mask)
+{
+    struct tr_record held;
+    ref = find_near(node, ref, named, &held);
+    if (ref != TR_ARENA_NONE)
+        tr_book_set_acked(&node->book, ref, tr_book_acked(&node->book, ref) | mask);
+}
+
+/* Not one that moves and comes from there: who moves it tells it to let go. */
+static bool is_owed_drop(const struct tr_record *record, uint16_t peer)
+{
+    return !tr_is_listed(record, peer) && tr_is_named(record, peer) &&
+           (record->flags & TR_RECORD_MOVING) == 0;
+}
+
+static bool is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer,
+                    const struct tr_record *record)
+{
+    if (tr_book_state(&node->book, ref) == TR_STATE_UNSAFE)
+        return false; /* when it is durable, the list is told */
+    unsigned place = tr_place_of(record, peer);
+    if (place == record->list_count) /* of those it comes from who moves it knows who has let go */
+        return tr_is_named(record, peer) &&
+               (is_owed_drop(record, peer) || tr_find_mover(node, record) == 0);
+    return (tr_book_acked(&node->book, ref) & (uint8_t)(1u << place)) == 0;
+}
+
+bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record)
+{
+    if (tr_book_all_acked(&node->book, ref))
+        return false;
+    tr_book_unpack(&node->book, ref, record);
+    return is_owed(node, ref, peer, record);
+}
+
+void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+{
+    tr_send(node, peer,
+            (struct tr_message){.kind = MESSAGE_COPY, .id = record->id, .part = record->part});
+}
+
+void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+{
+    tr_send(node, peer,
+            (struct tr_message){
+                .kind = MESSAGE_DROP,
+                .id = record->id,
+                .part = record->part,
+                .order = tr_record_order(record),
+            });
+}
+
+void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+{
+    if (is_owed_drop(record, peer))
+        tr_send_drop(node, peer, record);
+    else
+        tr_send_copy(node, peer, record);
+}
+
+/* Each node that is named has a moment to say that it has it. */
+void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    uint16_t names[TR_NAMES_MAX];
+    unsigned count = tr_names(record, names);
+    for (unsigned i = 0; i < count; i++) {
+        struct tr_fifo_entry entry = {ref, node->steady_ms + AGAIN_OWED_MS};
+        if (names[i] == 0 || !is_owed(node, ref, names[i], record))
+            continue;
+        struct tr_peer *peer = &node->peers[names[i]];
+        if (peer->is_greeted && peer->owed.count < OWED_MAX && !tr_arena_is_tight(&node->arena) &&
+            tr_fifo_push(&peer->owed, &node->arena, entry))
+            continue;
+        peer->is_passed |= peer->cursor > 0; /* the walk that is under way may be beyond it */
+        peer->is_behind = true;
+    }
+}
+
+/* Those who were told and have not said that they have it. */
+void tr_owed_run(struct tr_node *node, uint16_t index)
+{
+    struct tr_peer *peer = &node->peers[index];
+    if (peer->owed.count == 0 || node->now_ms < peer->owed_ms)
+        return;
+    bool is_long = peer->owed.count > OWED_LONG; /* most of it is acknowledged by now */
+    peer->owed_ms = node->now_ms + (is_long ? OWED_WALK_MS / 8 : OWED_WALK_MS);
+    for (uint32_t count = peer->owed.count; count > 0; count--) {
+        struct tr_record record;
+        struct tr_fifo_entry entry = tr_fifo_pop(&peer->owed, &node->arena);
+        if (!tr_arena_holds(&node->arena, entry.ref) ||
+            !tr_is_owed(node, entry.ref, index, &record) ||
+            (!tr_is_listed(&record, index) && !is_owed_drop(&record, index)))
+            continue;
+        if (entry.due_ms <= node->steady_ms && peer->count < OWED_WINDOW) {
+            tr_cover(node, RULE_OWED);
+            tr_send_owed(node, index, &record);
+            entry.due_ms = node->steady_ms + AGAIN_OWED_MS;
+        }
+        if (!tr_fifo_push(&peer->owed, &node->arena, entry))
+            peer->is_behind = true;
+    }
+}
+
+bool tr_owes_nothing(struct tr_node *node, uint16_t index)
+{
+    struct tr_peer *peer = &node->peers[index];
+    while (peer->owed.count > 0) {
+        struct tr_record record;
+        struct tr_fifo_entry entry = tr_fifo_pop(&peer->owed, &node->arena);
+        if (!tr_arena_holds(&node->arena, entry.ref) ||
+            !tr_is_owed(node, entry.ref, index, &record) || !tr_is_listed(&record, index))
+            continue;
+        tr_fifo_push(&peer->owed, &node->arena, entry);
+        return false;
+    }
+    return true;
+}
+
+/* ---- what happens here ---- */
+
+static struct tr_message message_of(const struct tr_waiting *waiting, enum tr_message_kind kind)
+{
+    return (struct tr_message){
+        .kind = kind,
+        .result = TR_RESULT_STORED,
+        .operation = waiting->token,
+        .id = waiting->id,
+        .part = waiting->part,
+        .order = waiting->order,
+    };
+}
+
+/* A new record goes whole; of a change, its order and times. While it moves its old list hears the
+ * same, since it pops; else who is not listed is to let go. */
+static void tell(struct tr_node *node, const struct tr_record *record, enum tr_message_kind kind)
+{
+    uint16_t names[TR_NAMES_MAX];
+    unsigned count = tr_names(record, names);
+    for (unsigned i = 0; i < count; i++) {
+        bool is_told = tr_is_listed(record, names[i]) || !tr_breaks(node, TWIN_ONE_LIST);
+        if (names[i] == 0 || !is_told)
+            continue;
+        if (is_owed_drop(record, names[i]))
+            tr_send_drop(node, names[i], record);
+        else
+            tr_send(node, names[i],
+                    (struct tr_message){.kind = kind, .id = record->id, .part = record->part});
+    }
+}
+
+void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling)
+{
+    struct tr_record record;
+    if (!tr_is_clustered(node))
+        return;
+    tr_book_unpack(&node->book, ref, &record);
+    /* Beyond a pop that has failed nobody is told before the failed one is safe here. */
+    if (telling == TELL_AT_ONCE && node->split_batch > node->log.durable)
+        telling = TELL_DURABLE;
+    if (telling == TELL_PART)
+        node->split_batch = node->log.number;
+    if (telling == TELL_AT_ONCE)
+        tell(node, &record, MESSAGE_OUTCOME);
+    tr_wait(node, (struct tr_waiting){
+                      .then = telling == TELL_AT_ONCE ? THEN_OWE : THEN_TELL,
+                      .token = (uint64_t)telling,
+                      .id = record.id,
+                      .part = record.part,
+                      .version = record.version,
+                      .ref = ref,
+                      .order = tr_record_order(&record),
+                  });
+}
+
+static enum tr_message_kind message_kind_of(enum tr_telling telling)
+{
+    return telling == TELL_WHOLE  ? MESSAGE_COPY
+           : telling == TELL_PART ? MESSAGE_PART
+                                  : MESSAGE_OUTCOME;
+}
+
+/* Stored; with the record if that names others that may hold what it replaced. */
+static void reply(struct tr_node *node, const struct tr_waiting *waiting,
+                  const struct tr_record *held)
+{
+    struct tr_message answer = message_of(waiting, MESSAGE_ANSWER);
+    answer.mask = held == NULL || (held->from_count > 0 && (held->flags & TR_RECORD_MOVING) == 0);
+    tr_send(node, waiting->peer, answer);
+}
+
+void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out)
+{
+    struct tr_record named = {
+        .id = waiting->id,
+        .part = waiting->part,
+        .version = waiting->order.version,
+        .version_node = waiting->order.version_node,
+        .sequence = waiting->order.sequence,
+        .attempt = waiting->order.attempt,
+        .moves = waiting->order.moves,
+    };
+    struct tr_record held;
+    tr_ref ref = find_near(node, waiting->ref, &named, &held);
+    if (waiting->then == THEN_OPERATION)
+        tr_operation_answered(node, waiting->token, 0, TR_RESULT_STORED, NULL, out);
+    else if (waiting->then == THEN_REPLY)
+        reply(node, waiting, ref != TR_ARENA_NONE ? &held : NULL);
+    else if (waiting->then == THEN_ACK && ref != TR_ARENA_NONE)
+        tr_send(node, waiting->peer, message_of(waiting, MESSAGE_ACK));
+    else if (waiting->then == THEN_TELL && ref != TR_ARENA_NONE)
+        tell(node, &held, message_kind_of((enum tr_telling)waiting->token));
+    else if (waiting->then == THEN_DROPPED)
+        tr_send(node, waiting->peer, message_of(waiting, MESSAGE_DROPPED));
+    if (ref == TR_ARENA_NONE)
+        return;
+    tr_owe(node, ref, &held);
+    tr_settle_look(node, ref, &held, waiting->then == THEN_TELL);
+}
