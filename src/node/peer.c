@@ -8,7 +8,7 @@
  * know. Being up only speeds things up; it changes no view.
  *
  * Messages come from one pool. When it is empty, or a node has not greeted or has its share of it,
- * nothing is queued: the node is behind, and is sent what it lacks when it is there (replica.c).
+ * nothing is queued: the node is behind, and is sent what it lacks when it is there (compare.c).
  */
 #include "node/internal.h"
 

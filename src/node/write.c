@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing for a client: it places the timer, stamps the record, sends it to every node of the list
+ * and answers when enough of them have it on disk: as many as were asked for, or as there are nodes
+ * up.
+ *
+ *   STALE, a higher version is there: stamped above it, sent again
+ *   EXISTS, another timer has the id: another id, sent again
+ *   silent for a quarter of a second, down or full: a stand-in, sent again
+ *   enough have it, or half a second is over and one has: those who may hold what was replaced are
+ *   told to let it go, who the list knows of, and, while records may be elsewhere than placed,
+ *   every node that is up
+ *   answered  200; or 503, when nobody has it and the outcome is unknown
+ */
+#include "node/operation.h"
+
+#define REDRAWS   8
+#define TRIES     8
+#define FILL_MOST 90 /* per cent of a replica; the rest is for copies */
+
+static void answer_unknown(struct tr_node *node, struct tr_operation *operation,
+                           struct tr_effects *out)
+{
+    tr_cover(node, RULE_UNKNOWN);
+    tr_operation_answer(node, operation, 503, "the outcome is unknown: retry as PUT", out);
+    tr_operation_end(node, operation);
+}
+
+static unsigned bits(uint8_t mask)
+{
+    unsigned count = 0;
+    for (; mask != 0; mask &= (uint8_t)(mask - 1))
+        count++;
+    return count;
+}
+
+static unsigned nodes_up(const struct tr_node *node)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < node->view.count; i++)
+        count += tr_node_is_up(node, node->view.placed[i]);
+    return count;
+}
+
+/* ---- its record ---- */
+
+/* Who may hold what this replaces, and cannot be told now: those who have it tell it then. */
+static void remember_absent(const struct tr_node *node, const struct tr_operation *operation,
+                            struct tr_record *record)
+{
+    bool is_wide = tr_is_wide(node);
+    record->from_count = 0;
+    for (uint32_t i = 1; i < node->member_count && !operation->is_drawn; i++) {
+        const struct tr_member *member = &node->members[i];
+        bool is_meant = is_wide && member->role != TR_ROLE_NONE;
+        is_meant |= operation->filter != 0 && (member->replica_bits & ~operation->filter) == 0;
+        if (is_meant && !node->peers[i].is_up && !tr_is_listed(record, (uint16_t)i))
+            tr_remember(record, (uint16_t)i);
+    }
+}
+
+/* Packs the record anew: its id, version or list have changed. False: no memory. */
+static bool repack(struct tr_node *node, struct tr_operation *operation, struct tr_record *record)
+{
+    record->id = operation->id;
+    record->version = operation->version;
+    record->version_node = node->stamp_node;
+    record->list_count = operation->list_count;
+    memcpy(record->list, operation->list, sizeof operation->list);
+    remember_absent(node, operation, record);
+    return tr_operation_keep(node, operation, record);
+}
+
+static void make_list(const struct tr_node *node, struct tr_operation *operation,
+                      const uint16_t *failed, unsigned failed_count)
+{
+    operation->list_count = (uint8_t)tr_want(node, operation->id, operation->factor, failed,
+                                             failed_count, true, operation->list);
+    if (tr_breaks(node, TWIN_NO_STAND_IN))
+        operation->list_count = (uint8_t)tr_copies(node, operation->factor);
+}
+
+/* Who has it stays on the list, also when the view has changed meanwhile. */
+static void add_to_list(const struct tr_node *node, struct tr_operation *operation,
+                        const uint16_t *failed, unsigned failed_count)
+{
+    uint16_t wanted[TR_LIST_MAX];
+    unsigned count =
+        tr_want(node, operation->id, operation->factor, failed, failed_count, true, wanted);
+    for (unsigned i = 0; i < count && !tr_breaks(node, TWIN_NO_STAND_IN); i++) {
+        bool is_there = false;
+        for (unsigned k = 0; k < operation->list_count; k++)
+            is_there |= operation->list[k] == wanted[i];
+        if (!is_there && operation->list_count < TR_LIST_MAX)
+            operation->list[operation->list_count++] = wanted[i];
+    }
+}
+
+/* ---- telling ---- */
+
+static void tell(struct tr_node *node, struct tr_operation *operation, uint16_t member,
+                 const struct tr_record *record)
+{
+    if (member == 0 || member == TR_MEMBER_NONE || tr_operation_is_open(operation, member) ||
+        tr_is_listed(record, member) || !tr_node_is_up(node, member))
+        return;
+    tr_operation_open(operation, member);
+    tr_send(node, member,
+            (struct tr_message){
+                .kind = MESSAGE_DROP,
+                .operation = operation->number,
+                .id = record->id,
+                .order = tr_record_order(record),
+            });
+}
+
+/* What this node itself may hold, though the list does not name it. */
+static void drop_here(struct tr_node *node, const struct tr_record *record)
+{
+    tr_ref ref = tr_book_find(&node->book, record->id, 0);
+    if (tr_is_listed(record, 0) || ref == TR_ARENA_NONE)
+        return;
+    if (tr_book_version(&node->book, ref) < record->version && tr_has_room(node, record))
+        tr_drop(node, ref);
+}
+
+/* Tells those who have it who else has. */
+static void spread_marks(struct tr_node *node, const struct tr_operation *operation,
+                         const struct tr_record *record)
+{
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        if ((operation->done & 1u << i) == 0)
+            continue;
+        if (operation->list[i] == 0)
+            tr_marked(node, operation->own, record, operation->done);
+        else
+            tr_send(node, operation->list[i],
+                    (struct tr_message){
+                        .kind = MESSAGE_MARK,
+                        .mask = operation->done,
+                        .id = record->id,
+                        .part = record->part,
+                        .order = tr_record_order(record),
+                    });
+    }
+}
+
+static void begin_telling(struct tr_node *node, struct tr_operation *operation,
+                          struct tr_effects *out)
+{
+    struct tr_record record = tr_operation_unpack(node, operation);
+    spread_marks(node, operation, &record);
+    operation->stage = STAGE_TELLING;
+    bool is_new = operation->is_drawn;
+    if (!is_new && tr_is_wide(node)) {
+        tr_cover(node, RULE_WIDE);
+        for (uint32_t i = 1; i < node->member_count; i++)
+            tell(node, operation, (uint16_t)i, &record);
+    }
+    /* The id says who had it when it was given out. */
+    for (uint32_t i = 1; i < node->member_count && operation->filter != 0; i++) {
+        if ((node->members[i].replica_bits & ~operation->filter) == 0)
+            tell(node, operation, (uint16_t)i, &record);
+    }
+    if (!is_new)
+        drop_here(node, &record);
+    if (!tr_operation_has_open(node, operation))
+        tr_operation_finish(node, operation, out);
+}
+
+/* The record that a replica holds now names who may hold what it replaced. */
+static void extend(struct tr_node *node, struct tr_operation *operation,
+                   const struct tr_record *stored)
+{
+    if (stored->from_count == 0)
+        return;
+    struct tr_record record = tr_operation_unpack(node, operation);
+    for (unsigned i = 0; i < stored->from_count; i++) {
+        tr_cover(node, RULE_EXTENDED);
+        tell(node, operation, stored->from[i], &record);
+    }
+}
+
+/* Answers when enough have it, or when there is nothing more to wait for. */
+void tr_write_conclude(struct tr_node *node, struct tr_operation *operation, bool is_over,
+                       struct tr_effects *out)
+{
+    unsigned done = bits(operation->done | operation->above);
+    unsigned up = nodes_up(node);
+    unsigned wanted = tr_copies(node, operation->factor);
+    wanted = wanted < up ? wanted : up;
+    if (tr_breaks(node, TWIN_ONE_COPY))
+        wanted = 1;
+    bool is_enough = done >= wanted && done > 0;
+    uint8_t all = (uint8_t)((1u << operation->list_count) - 1);
+    bool is_left = (uint8_t)(operation->done | operation->above | operation->failed) != all;
+    if (!is_enough && is_left && !is_over)
+        return;
+    if (!is_enough && !is_over && !operation->is_late)
+        return; /* somebody will stand in */
+    if (done > 0)
+        begin_telling(node, operation, out);
+    else
+        answer_unknown(node, operation, out);
+}
+
+/* ---- sending ---- */
+
+/* This node's own copy. */
+static void store_here(struct tr_node *node, struct tr_operation *operation, unsigned place,
+                       struct tr_effects *out)
+{
+    struct tr_record record = tr_operation_unpack(node, operation);
+    bool has_room = tr_has_room(node, &record);
+    enum tr_frame_result result =
+        tr_replica_take(node, operation->mode, has_room, &record, &operation->own);
+    if (result == TR_RESULT_STORED || result == TR_RESULT_HELD) {
+        extend(node, operation, &record);
+        tr_wait(node, (struct tr_waiting){
+                          .then = THEN_OPERATION,
+                          .token = operation->number,
+                          .id = record.id,
+                          .part = record.part,
+                          .version = record.version,
+                          .ref = operation->own,
+                          .order = tr_record_order(&record),
+                      });
+        return;
+    }
+    if (result == TR_RESULT_FULL) {
+        operation->failed |= (uint8_t)(1u << place);
+        return;
+    }
+    struct tr_record held;
+    tr_book_unpack(&node->book, tr_book_find(&node->book, record.id, 0), &held);
+    tr_operation_answered(node, operation->number, 0, result, &held, out);
+}
+
+static void send(struct tr_node *node, struct tr_operation *operation, struct tr_effects *out)
+{
+    uint64_t number = operation->number;
+    operation->stage = STAGE_WRITING;
+    operation->done = 0;
+    operation->above = 0;
+    operation->failed = 0;
+    memset(operation->open, 0, sizeof operation->open);
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        uint16_t member = operation->list[i];
+        if (member != 0 && tr_node_is_up(node, member))
+            tr_send(node, member, (struct tr_message){.kind = MESSAGE_WRITE, .operation = number});
+        else if (member != 0)
+            operation->failed |= (uint8_t)(1u << i);
+    }
+    /* Last: it may find at once that all begins again. */
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        if (operation->list[i] == 0 && operation->number == number)
+            store_here(node, operation, i, out);
+    }
+    bool is_sent = operation->failed != (uint8_t)((1u << operation->list_count) - 1);
+    if (operation->number == number && !is_sent && operation->tries == 0) {
+        tr_operation_refuse(node, operation, 503, "no node that could hold it is up", out);
+        tr_operation_end(node, operation);
+    }
+}
+
+/* Sends a changed record to its list, or answers that it cannot go on. */
+static void send_again(struct tr_node *node, struct tr_operation *operation,
+                       struct tr_record *record, struct tr_effects *out)
+{
+    if (++operation->tries > TRIES || !repack(node, operation, record)) {
+        answer_unknown(node, operation, out);
+        return;
+    }
+    tr_operation_renumber(node, operation);
+    send(node, operation, out);
+}
+
+/* What was stored of a create whose id is taken elsewhere must not stay. */
+static void take_back(struct tr_node *node, struct tr_operation *operation,
+                      const struct tr_record *record)
+{
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        struct tr_message drop = {.kind = MESSAGE_DROP, .id = record->id, .mask = 1};
+        drop.order = tr_record_order(record);
+        if (operation->list[i] != 0) {
+            tr_send(node, operation->list[i], drop);
+            continue;
+        }
+        tr_ref ref = tr_book_find(&node->book, record->id, 0);
+        if (ref != TR_ARENA_NONE && tr_book_version(&node->book, ref) == record->version &&
+            tr_has_room(node, record))
+            tr_drop(node, ref);
+    }
+}
+
+static void begin_again(struct tr_node *node, struct tr_operation *operation,
+                        enum tr_frame_result result, const struct tr_record *held,
+                        struct tr_effects *out)
+{
+    struct tr_record record = tr_operation_unpack(node, operation);
+    tr_cover(node, result == TR_RESULT_EXISTS ? RULE_EXISTS : RULE_STALE);
+    if (result == TR_RESULT_EXISTS) {
+        take_back(node, operation, &record);
+        operation->id = tr_new_id(node);
+    }
+    operation->version = tr_stamp(node, held != NULL ? held->version : operation->version);
+    make_list(node, operation, NULL, 0);
+    send_again(node, operation, &record, out);
+}
+
+/* Who was down or full when it was sent may have come back, or have room. */
+static void try_failed(struct tr_node *node, struct tr_operation *operation)
+{
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        uint16_t member = operation->list[i];
+        bool has_failed = (operation->failed & 1u << i) != 0;
+        if (member == 0 || !has_failed || !tr_node_is_up(node, member))
+            continue;
+        operation->failed &= (uint8_t) ~(1u << i);
+        tr_send(node, member,
+                (struct tr_message){.kind = MESSAGE_WRITE, .operation = operation->number});
+    }
+}
+
+/* Nodes that are silent, down or full are stood in for. */
+void tr_write_stand_in(struct tr_node *node, struct tr_operation *operation, struct tr_effects *out)
+{
+    uint16_t failed[TR_LIST_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        if (((operation->done | operation->above) & 1u << i) == 0)
+            failed[count++] = operation->list[i];
+    }
+    uint8_t before = operation->list_count;
+    add_to_list(node, operation, failed, count);
+    operation->is_late = true;
+    if (operation->list_count == before) {
+        try_failed(node, operation);
+        tr_write_conclude(node, operation, false, out);
+        return;
+    }
+    tr_cover(node, RULE_STAND_IN);
+    node->stats.stand_ins++;
+
+    struct tr_record record = tr_operation_unpack(node, operation);
+    record.moves = tr_next_move(record.moves, node->stamp_node);
+    send_again(node, operation, &record, out);
+}
+
+/* Above this the rest is kept for copies of what is there. */
+static const char *find_full(const struct tr_node *node, const struct tr_operation *operation)
+{
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        const struct tr_peer *peer = &node->peers[operation->list[i]];
+        if (operation->list[i] != 0 && peer->is_up && peer->fill > FILL_MOST)
+            return "a replica is full";
+    }
+    return NULL;
+}
+
+void tr_write_begin(struct tr_node *node, struct tr_operation *operation, struct tr_record *record,
+                    struct tr_effects *out)
+{
+    for (unsigned i = 0; i < REDRAWS; i++) {
+        make_list(node, operation, NULL, 0);
+        bool is_good = true;
+        for (unsigned k = 0; k < operation->list_count; k++)
+            is_good &= tr_is_serving(node, operation->list[k]);
+        if (is_good || !operation->is_drawn)
+            break;
+        tr_cover(node, RULE_REDRAWN);
+        operation->id = tr_new_id(node);
+    }
+    bool is_tombstone = (record->flags & TR_RECORD_TOMBSTONE) != 0;
+    const char *full = is_tombstone ? NULL : find_full(node, operation);
+    if (full != NULL)
+        tr_cover(node, RULE_ADMISSION);
+    if (full != NULL || !repack(node, operation, record)) {
+        tr_operation_refuse(node, operation, 503,
+                            full != NULL ? full : "the memory budget is used up", out);
+        tr_operation_end(node, operation);
+        return;
+    }
+    /* Asking may have taken the time until a stand-in is looked for. */
+    tr_mono_ms next_ms = operation->started_ms + SILENT_MS;
+    node->operations_ms = next_ms < node->operations_ms ? next_ms : node->operations_ms;
+    send(node, operation, out);
+}
+
+/* ---- what comes back ---- */
+
+void tr_write_answered(struct tr_node *node, struct tr_operation *operation, uint16_t member,
+                       enum tr_frame_result result, const struct tr_record *held,
+                       struct tr_effects *out)
+{
+    unsigned place = 0;
+    while (place < operation->list_count && operation->list[place] != member)
+        place++;
+    if (place == operation->list_count)
+        return;
+    switch (result) {
+    case TR_RESULT_STORED:
+        operation->done |= (uint8_t)(1u << place);
+        if (held != NULL)
+            extend(node, operation, held);
+        break;
+    case TR_RESULT_STALE:
+    case TR_RESULT_EXISTS:
+        if (operation->kind == TR_API_CREATE && !operation->is_drawn) {
+            operation->above |= (uint8_t)(1u << place); /* another request with the same key */
+            break;
+        }
+        begin_again(node, operation, result, held, out);
+        return;
+    case TR_RESULT_FULL:
+    case TR_RESULT_NONE:
+    case TR_RESULT_HELD:
+        operation->failed |= (uint8_t)(1u << place);
+        break;
+    }
+    tr_write_conclude(node, operation, false, out);
+}
+
+void tr_write_contested(struct tr_node *node, struct tr_operation *operation, uint16_t member,
+                        const struct tr_record *held, struct tr_effects *out)
+{
+    bool is_other = operation->kind == TR_API_CREATE && !operation->is_drawn;
+    if (!tr_operation_is_open(operation, member))
+        return;
+    if (is_other) /* another with the same key */
+        tr_operation_dropped(node, operation->number, member, out);
+    else
+        begin_again(node, operation, TR_RESULT_STALE, held, out);
+}
