@@ -141,6 +141,13 @@ static void inherit(struct tr_record *record, const struct tr_record *held)
     }
 }
 
+/* Its callback is under way, or about to be. */
+static bool is_busy(const struct tr_node *node, tr_ref ref)
+{
+    enum tr_record_state state = tr_book_state(&node->book, ref);
+    return state == TR_STATE_QUEUED || state == TR_STATE_FLYING;
+}
+
 /* Only where it belongs differs. */
 static bool is_same_pop(const struct tr_record *a, const struct tr_record *b)
 {
@@ -290,8 +297,7 @@ static void learn(struct tr_node *node, const struct tr_record *record, tr_ref r
 {
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_names(held, names);
-    enum tr_record_state state = tr_book_state(&node->book, ref);
-    if (state == TR_STATE_QUEUED || state == TR_STATE_FLYING)
+    if (is_busy(node, ref))
         return; /* it is met again when that has ended */
     for (unsigned i = 0; i < count; i++) {
         if (names[i] != 0 && !tr_is_named(record, names[i]))
@@ -383,8 +389,6 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
         tr_book_unpack(&node->book, ref, &held);
         struct tr_order own = tr_record_order(&held);
         struct tr_order order = tr_record_order(named);
-        enum tr_record_state state = tr_book_state(&node->book, ref);
-        bool is_busy = state == TR_STATE_QUEUED || state == TR_STATE_FLYING;
         if (is_exact && !tr_is_same_write(&held, named))
             return; /* another timer's */
         if (!tr_has_room(node, &held))
@@ -401,7 +405,7 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
                 tr_send_copy(node, peer, &held);
             return;
         }
-        if (is_busy && tr_is_same_write(&held, named)) {
+        if (is_busy(node, ref) && tr_is_same_write(&held, named)) {
             tr_cover(node, RULE_DROP_BUSY);
             return; /* it is asked again */
         }
@@ -442,10 +446,8 @@ static void give_way(struct tr_node *node, const struct tr_record *named)
     tr_book_unpack(&node->book, ref, &held);
     struct tr_order own = tr_record_order(&held);
     struct tr_order order = tr_record_order(named);
-    enum tr_record_state state = tr_book_state(&node->book, ref);
-    bool is_busy = state == TR_STATE_QUEUED || state == TR_STATE_FLYING;
-    if (is_busy || !tr_is_same_write(&held, named) || tr_order_compare(&own, &order) >= 0 ||
-        !tr_has_room(node, &held))
+    if (is_busy(node, ref) || !tr_is_same_write(&held, named) ||
+        tr_order_compare(&own, &order) >= 0 || !tr_has_room(node, &held))
         return;
     tr_cover(node, RULE_DROP_PASSED);
     node->stats.drops++;

@@ -71,11 +71,10 @@ static bool repack(struct tr_node *node, struct tr_operation *operation, struct 
     return tr_operation_keep(node, operation, record);
 }
 
-static void make_list(const struct tr_node *node, struct tr_operation *operation,
-                      const uint16_t *failed, unsigned failed_count)
+static void make_list(const struct tr_node *node, struct tr_operation *operation)
 {
-    operation->list_count = (uint8_t)tr_want(node, operation->id, operation->factor, failed,
-                                             failed_count, true, operation->list);
+    operation->list_count =
+        (uint8_t)tr_want(node, operation->id, operation->factor, NULL, 0, true, operation->list);
     if (tr_breaks(node, TWIN_NO_STAND_IN))
         operation->list_count = (uint8_t)tr_copies(node, operation->factor);
 }
@@ -304,7 +303,7 @@ static void begin_again(struct tr_node *node, struct tr_operation *operation,
         operation->id = tr_new_id(node);
     }
     operation->version = tr_stamp(node, held != NULL ? held->version : operation->version);
-    make_list(node, operation, NULL, 0);
+    make_list(node, operation);
     send_again(node, operation, &record, out);
 }
 
@@ -362,7 +361,7 @@ void tr_write_begin(struct tr_node *node, struct tr_operation *operation, struct
                     struct tr_effects *out)
 {
     for (unsigned i = 0; i < REDRAWS; i++) {
-        make_list(node, operation, NULL, 0);
+        make_list(node, operation);
         bool is_good = true;
         for (unsigned k = 0; k < operation->list_count; k++)
             is_good &= tr_is_serving(node, operation->list[k]);
