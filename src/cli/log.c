@@ -6,9 +6,9 @@
  * new store id, so that no peer takes it for the store it was. The files it read stay beside the
  * new ones, with `.damaged` added to their names.
  */
-#include "wire/log.h"
 #include "cli/node.h"
 #include "cli/options.h"
+#include "wire/log_repair.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -198,16 +198,6 @@ static enum tr_exit dump(const struct log_files *files)
 
 /* ---- repair ---- */
 
-struct repair {
-    struct log_files *files;
-    struct tr_log_header header; /* of the segment being written; kept across segments */
-    char nodes[2 + TR_LOG_ADDRESS_MAX];
-    uint64_t previous_end;
-    uint64_t position;
-    size_t batches;
-    size_t lost_bytes;
-};
-
 static bool write_file(const char *path, const uint8_t *bytes, size_t size)
 {
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
@@ -226,55 +216,21 @@ static bool write_file(const char *path, const uint8_t *bytes, size_t size)
     return is_good;
 }
 
-/* The sound batches of a segment, one after another, under the new store's header. */
-static size_t rebuild(struct repair *repair, const struct tr_log_segment *segment, uint8_t *out,
-                      size_t cap)
-{
-    struct tr_log_header own;
-    struct tr_log_batch batch;
-    size_t at = 0;
-    bool is_known =
-        tr_log_header_decode(segment->bytes, segment->size, &own, &at) == TR_LOG_HEADER_OK;
-    if (is_known) {
-        repair->header.ceiling =
-            own.ceiling > repair->header.ceiling ? own.ceiling : repair->header.ceiling;
-        repair->header.offset_ms = own.offset_ms;
-    }
-    repair->header.segment = segment->number;
-    repair->header.first = repair->position;
-    repair->header.previous_end = repair->previous_end;
-    size_t size = tr_log_header_encode(&repair->header, out, cap);
-    size_t kept = at;
-    while (is_known ? tr_log_batch_find(segment->bytes, segment->size, own.first, at, &batch)
-                    : tr_log_batch_find_any(segment->bytes, segment->size, at, &batch)) {
-        memcpy(out + size + TR_LOG_BATCH_HEAD, batch.payload, batch.payload_size);
-        size += tr_log_batch_seal(out + size, batch.payload_size, repair->position + size, 0);
-        at = batch.offset + batch.size;
-        kept += batch.size;
-        repair->batches++;
-    }
-    size_t end = segment->size; /* space that was allocated ahead is no loss */
-    while (end > 0 && segment->bytes[end - 1] == 0)
-        end--;
-    repair->lost_bytes += end > kept ? end - kept : 0;
-    repair->previous_end = repair->position + size;
-    repair->position += segment->size + 65536;
-    return size;
-}
-
-static bool repair_segment(struct repair *repair, const struct tr_log_segment *segment)
+static bool repair_segment(struct log_files *files, struct tr_log_repair *repair,
+                           const struct tr_log_segment *segment)
 {
     char path[4096];
     char aside[4096];
     char fresh[4096];
-    size_t cap = segment->size + TR_LOG_HEADER_MAX + 64;
+    size_t cap = tr_log_repair_bound(segment);
     uint8_t *out = tr_allocate(cap, 1);
-    size_t size = rebuild(repair, segment, out, cap);
-    path_of(repair->files, segment->number, "", path, sizeof path);
-    path_of(repair->files, segment->number, ".damaged", aside, sizeof aside);
-    path_of(repair->files, segment->number, ".new", fresh, sizeof fresh);
+    size_t size = tr_log_repair_segment(repair, segment, out, cap);
+    path_of(files, segment->number, "", path, sizeof path);
+    path_of(files, segment->number, ".damaged", aside, sizeof aside);
+    path_of(files, segment->number, ".new", fresh, sizeof fresh);
     bool is_good = write_file(fresh, out, size);
-    if (is_good && (rename(path, aside) != 0 || rename(fresh, path) != 0)) {
+    bool is_there = segment->size > 0;
+    if (is_good && ((is_there && rename(path, aside) != 0) || rename(fresh, path) != 0)) {
         tr_failure("log", "cannot rename %s: %s", path, strerror(errno));
         is_good = false;
     }
@@ -282,9 +238,43 @@ static bool repair_segment(struct repair *repair, const struct tr_log_segment *s
     return is_good;
 }
 
+static bool is_spare(const struct tr_log_segment *segment)
+{
+    struct tr_log_header header;
+    size_t size = 0;
+    return tr_log_header_decode(segment->bytes, segment->size, &header, &size) ==
+           TR_LOG_HEADER_SPARE;
+}
+
+/* Segments at the end that were never used go; one that is missing is made, with nothing in it. */
+static bool repair_all(struct log_files *files, struct tr_log_repair *repair)
+{
+    uint64_t number = files->segments[0].number;
+    size_t used = files->count;
+    while (used > 0 && is_spare(&files->segments[used - 1]))
+        used--;
+    for (size_t i = 0; i < files->count; i++, number++) {
+        const struct tr_log_segment *segment = &files->segments[i];
+        struct tr_log_segment missing = {.bytes = segment->bytes, .size = 0};
+        for (; number < segment->number; number++) {
+            missing.number = number;
+            if (!repair_segment(files, repair, &missing))
+                return false;
+        }
+        char path[4096];
+        path_of(files, segment->number, "", path, sizeof path);
+        if (i >= used)
+            unlink(path);
+        else if (!repair_segment(files, repair, segment))
+            return false;
+    }
+    return true;
+}
+
 static enum tr_exit repair(struct log_files *files)
 {
-    struct repair state = {.files = files};
+    struct tr_log_repair state;
+    uint8_t store_id[TR_LOG_STORE_ID_SIZE];
     struct tr_log_check result = tr_log_check(files->segments, files->count);
     if (result.verdict == TR_LOG_SOUND || result.verdict == TR_LOG_TORN) {
         puts("there is nothing to repair");
@@ -292,42 +282,11 @@ static enum tr_exit repair(struct log_files *files)
     }
     if (result.verdict == TR_LOG_TOO_NEW)
         return check(files);
-    if (getrandom(state.header.store_id, TR_LOG_STORE_ID_SIZE, 0) != TR_LOG_STORE_ID_SIZE)
+    if (getrandom(store_id, sizeof store_id, 0) != (ssize_t)sizeof store_id)
         return tr_failure("log", "no random numbers: %s", strerror(errno));
-    state.header.shard_count = 1;
-    state.header.node_count = 1;
-    state.nodes[0] = 1; /* an address of one byte: the next start writes its own */
-    state.nodes[1] = '-';
-    state.header.nodes = (struct tr_span){state.nodes, 2};
-    uint64_t number = files->segments[0].number;
-    size_t used = files->count; /* behind it only segments that were never used */
-    while (used > 0 && files->segments[used - 1].header_status == TR_LOG_HEADER_SPARE)
-        used--;
-    for (size_t i = 0; i < files->count; i++, number++) {
-        struct tr_log_segment *segment = &files->segments[i];
-        struct tr_log_segment missing = {.number = number, .bytes = segment->bytes, .size = 0};
-        for (; number < segment->number; number++) {
-            char path[4096];
-            path_of(files, number, "", path, sizeof path);
-            missing.number = number;
-            uint8_t *out = tr_allocate(TR_LOG_HEADER_MAX, 1);
-            size_t size = rebuild(&state, &missing, out, TR_LOG_HEADER_MAX);
-            bool is_good = write_file(path, out, size);
-            free(out);
-            if (!is_good)
-                return TR_EXIT_FAILED;
-        }
-        struct tr_log_header header;
-        size_t size = 0;
-        if (i >= used && tr_log_header_decode(segment->bytes, segment->size, &header, &size) ==
-                             TR_LOG_HEADER_SPARE) {
-            char path[4096];
-            path_of(files, segment->number, "", path, sizeof path);
-            unlink(path);
-        } else if (!repair_segment(&state, segment)) {
-            return TR_EXIT_FAILED;
-        }
-    }
+    tr_log_repair_begin(&state, files->segments, files->count, store_id);
+    if (!repair_all(files, &state))
+        return TR_EXIT_FAILED;
     printf("kept %zu batches, left out about %zu bytes; the files as they were end in .damaged\n",
            state.batches, state.lost_bytes);
     return TR_EXIT_OK;

@@ -67,9 +67,28 @@ static void print_quantiles(const struct tr_reply *metrics, const char *title, c
                quantile(metrics, name, 0.99));
 }
 
-static void print_text(const char *address, bool is_ready, const struct tr_reply *metrics)
+/* What /readyz says against it; empty: nothing. */
+static struct tr_span find_reason(const struct tr_reply *ready)
 {
-    printf("%-10s %s, %s\n", "node", address, is_ready ? "ready" : "NOT READY");
+    static const char mark[] = "\"reason\":\"";
+    struct tr_span body = ready->body;
+    for (size_t at = 0; at + sizeof mark - 1 < body.size; at++) {
+        if (memcmp(body.text + at, mark, sizeof mark - 1) != 0)
+            continue;
+        const char *text = body.text + at + sizeof mark - 1;
+        const char *end = memchr(text, '"', body.size - at - (sizeof mark - 1));
+        return (struct tr_span){text, end != NULL ? (size_t)(end - text) : 0};
+    }
+    return (struct tr_span){"", 0};
+}
+
+static void print_text(const char *address, const struct tr_reply *ready,
+                       const struct tr_reply *metrics)
+{
+    struct tr_span reason = find_reason(ready);
+    bool is_ready = ready->status == 200;
+    printf("%-10s %s, %s%s%.*s\n", "node", address, is_ready ? "ready" : "NOT READY",
+           reason.size > 0 ? ": " : "", (int)reason.size, reason.text);
     printf("%-10s %.0f pending, %.0f retrying, %.0f dead\n", "timers",
            sample(metrics, "tryst_timers{state=\"pending\"}"),
            sample(metrics, "tryst_timers{state=\"retrying\"}"),
@@ -136,13 +155,15 @@ enum tr_exit tr_command_status(int argc, char **argv)
     if (!ask(address, "/readyz", &ready))
         return TR_EXIT_FAILED;
     bool is_ready = ready.status == 200;
-    tr_reply_free(&ready);
-    if (!ask(address, "/metrics", &metrics))
+    if (!ask(address, "/metrics", &metrics)) {
+        tr_reply_free(&ready);
         return TR_EXIT_FAILED;
+    }
     if (is_json)
         print_json(address, is_ready, &metrics);
     else
-        print_text(address, is_ready, &metrics);
+        print_text(address, &ready, &metrics);
+    tr_reply_free(&ready);
     tr_reply_free(&metrics);
     return is_ready ? TR_EXIT_OK : TR_EXIT_FAILED;
 }

@@ -32,11 +32,16 @@ static void ask_all(struct tr_node *node, struct tr_operation *operation)
     bool is_wide = tr_is_wide(node);
     unsigned count = tr_place(node, operation->id, tr_copies(node, operation->factor), list);
     operation->stage = STAGE_ASKING;
+    operation->is_complete = false;
+    for (unsigned k = 0; k < count; k++)
+        operation->is_complete |= tr_node_is_up(node, list[k]);
     for (uint32_t i = 1; i < node->member_count; i++) {
         bool is_asked = is_wide;
         for (unsigned k = 0; k < count; k++)
             is_asked |= list[k] == i;
-        if (!is_asked || !tr_node_is_up(node, (uint16_t)i))
+        bool is_up = tr_node_is_up(node, (uint16_t)i);
+        operation->is_complete &= is_up || !is_wide || node->members[i].role == TR_ROLE_NONE;
+        if (!is_asked || !is_up)
             continue;
         tr_cover(node, operation->kind == TR_API_REDRIVE ? RULE_REDRIVEN : RULE_READ);
         tr_operation_open(operation, i);
@@ -90,18 +95,10 @@ static void hear(struct tr_node *node, struct tr_operation *operation, uint16_t 
  * elsewhere, everybody was. */
 static bool is_known(const struct tr_node *node, const struct tr_operation *operation)
 {
-    uint16_t list[TR_LIST_MAX];
-    unsigned count = tr_place(node, operation->id, tr_copies(node, operation->factor), list);
-    bool is_up = false;
-    bool is_wide = tr_is_wide(node);
-    for (unsigned i = 0; i < count; i++)
-        is_up |= tr_node_is_up(node, list[i]);
-    for (uint32_t i = 0; i < node->member_count; i++) {
-        bool may_have = is_wide && node->members[i].role != TR_ROLE_NONE;
-        is_up &=
-            !tr_operation_is_open(operation, i) && (!may_have || tr_node_is_up(node, (uint16_t)i));
-    }
-    return is_up;
+    bool is_open = false;
+    for (uint32_t i = 0; i < node->member_count; i++)
+        is_open |= tr_operation_is_open(operation, i);
+    return operation->is_complete && !is_open;
 }
 
 static void answer_read(struct tr_node *node, struct tr_operation *operation,

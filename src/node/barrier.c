@@ -11,9 +11,10 @@
  */
 #include "node/internal.h"
 
-#define BARRIER_MS       1000 /* a silent node is waited for as long */
+#define BARRIER_MS       2000 /* a silent node is waited for as long */
 #define BARRIER_MOST_MS  10000
-#define BARRIER_AHEAD_MS 500
+#define BARRIER_AHEAD_MS 500 /* half of it is for others to hear, half to hear that they have */
+#define AHEAD_MOST_MS    4000
 #define BARRIER_LOOK_MS  50
 #define CLOCK_OFF_MS     100 /* less is what frames take */
 #define CLOCK_LATE_MS    10  /* what the copies here may have taken longer than those there */
@@ -30,6 +31,7 @@ void tr_barrier_begin(struct tr_node *node)
     node->barrier_ms = node->now_ms;
     node->stats.barriers++;
     node->announced_ms = 0;
+    node->ahead_least_ms = BARRIER_AHEAD_MS;
     for (uint32_t i = 1; i < node->member_count; i++)
         node->peers[i].has_told = false;
 }
@@ -39,8 +41,13 @@ static bool has_heard_all(const struct tr_node *node)
 {
     for (uint32_t i = 1; i < node->member_count; i++) {
         const struct tr_peer *peer = &node->peers[i];
-        /* One that joins waits longer: others may have yet to hear of it. */
-        uint64_t patience = node->members[0].role == TR_ROLE_JOINING ? BARRIER_MOST_MS : BARRIER_MS;
+        /* One that joins waits longer: others may have yet to hear of it. So does one that has a
+         * link: its greeting is on its way. */
+        bool is_coming = peer->is_linked && !peer->is_up;
+        bool is_joining = node->members[0].role == TR_ROLE_JOINING;
+        uint64_t patience = is_joining || is_coming ? BARRIER_MOST_MS : BARRIER_MS;
+        if (tr_breaks(node, TWIN_BARRIER_IN_HASTE))
+            patience = BARRIER_MS / 2;
         bool is_silent = !peer->is_up && node->now_ms >= node->barrier_ms + patience;
         bool is_over = is_silent || node->now_ms >= node->barrier_ms + BARRIER_MOST_MS;
         if ((node->members[i].role != TR_ROLE_NONE || peer->is_up) && !is_over && !peer->has_told)
@@ -64,8 +71,13 @@ static bool is_announced(const struct tr_node *node)
 void tr_barrier_run(struct tr_node *node)
 {
     tr_cover(node, RULE_BARRIER);
-    if (node->announced_ms != 0 && node->now_ms > node->announced_ms + BARRIER_AHEAD_MS / 2)
-        node->announced_ms = 0; /* too late to be true: once more */
+    if (node->announced_ms != 0 && node->now_ms > node->announced_ms + node->ahead_least_ms / 2) {
+        node->announced_ms =
+            0; /* too late to be true: once more, and on slow links with more time */
+        tr_cover(node, RULE_ANNOUNCED_AGAIN);
+        if (node->ahead_least_ms < AHEAD_MOST_MS && !tr_breaks(node, TWIN_ANNOUNCE_ONCE))
+            node->ahead_least_ms *= 2;
+    }
     if (node->announced_ms == 0) {
         if (!has_heard_all(node))
             return;
@@ -74,7 +86,7 @@ void tr_barrier_run(struct tr_node *node)
         uint64_t clock = tr_clock(node);
         if (node->last_stamp > clock && node->last_stamp - clock <= (uint64_t)CEILING_MS << 16)
             return;
-        node->popping_from_ms = (clock >> 16) + BARRIER_AHEAD_MS;
+        node->popping_from_ms = (clock >> 16) + node->ahead_least_ms;
         node->announced_ms = node->now_ms;
         tr_beat_now(node);
     }
@@ -179,10 +191,11 @@ void tr_correct_clock(struct tr_node *node, int64_t age_ms)
             samples[k - 1] = sample;
         }
     }
-    /* One that came late to either node tells a wrong time: most of them must agree. */
+    /* One that came late to either node tells a wrong time: most of them must agree, but for what
+     * it took each of them to come here or there. */
     uint32_t count = node->sample_count;
     int64_t off_ms = samples[count * 3 / 4]; /* rather late than early */
-    if (off_ms - samples[count / 4] > CLOCK_OFF_MS)
+    if (off_ms - samples[count / 4] > CLOCK_OFF_MS + age_ms)
         return;
     if (off_ms < CLOCK_OFF_MS + age_ms)
         return; /* as much may be what frames took; and one that was set back is late, not early */

@@ -1,76 +1,122 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Claims: a pop that is not settled a second after its due time is claimed by the node that makes
- * it, and again each second while it waits for its receiver or is under way. Whoever hears of it
- * holds back for three seconds. So a slow receiver is not called twice; and nobody waits for the
- * dead, since a claim is void when its node is down or has started anew.
+ * Claims: a pop that is not settled a second after it was handed out is claimed by the node that
+ * makes it, and again each second while it waits for its receiver or is under way; one that is made
+ * late, at once. Whoever hears of a claim holds back for three seconds. So a slow receiver is not
+ * called twice; and nobody waits for the dead, since a claim is void when its node is down or has
+ * started anew.
  *
- * What others claim is kept in a table of fixed size, a newer claim in the place of an older one:
- * one that is lost costs a duplicate at worst.
+ * A node with more pops under way than it can claim one by one, or with pops that wait for a free
+ * flight, says that it has a backlog: those who come after it leave to it all that is due. The same
+ * is done for a node that claims more than the table of claims has room for. So a full table, or a
+ * full queue, makes pops late and never makes them twice.
+ *
+ * A write that replaces another may be stamped anew by its coordinator. Until that has decided, a
+ * replica holds the pop back, by a claim for the coordinator that is open.
  */
 #include "node/internal.h"
 
-#define CLAIM_MS      1000
-#define CLAIM_HOLD_MS 3000
-#define CLAIM_LOOK_MS 250
-#define WAYS          4 /* slots that a key may have */
+#define CLAIM_MS       1000
+#define CLAIM_HOLD_MS  3000
+#define CLAIM_LOOK_MS  250
+#define DECIDE_MS      1000
+#define DECIDE_MOST_MS 1500
+#define CLAIM_VERSION  2 /* of frames: from it on a heartbeat tells of a backlog */
 
-/* The slot of this key, or else the one of its few whose claim ends first. */
-static struct tr_claim *slot_of(const struct tr_node *node, tr_timer_id id, uint64_t part)
+/* ---- pops under way here ---- */
+
+static uint32_t backlog_max(const struct tr_node *node)
 {
-    struct tr_claim *slots = &node->claims[tr_hash_mix(id + part) % (CLAIMS_MAX / WAYS) * WAYS];
-    struct tr_claim *found = &slots[0];
-    for (unsigned i = 0; i < WAYS; i++) {
-        if (slots[i].id == id && slots[i].part == part)
-            return &slots[i];
-        if (slots[i].until_ms < found->until_ms)
-            found = &slots[i];
-    }
-    return found;
+    uint32_t half = node->config.limits.claims / 2;
+    return half < BACKLOG_MAX ? half : BACKLOG_MAX;
 }
 
-void tr_claim_later(struct tr_node *node, tr_ref ref)
+static void look_for_backlog(struct tr_node *node)
 {
-    struct tr_fifo_entry entry = {ref, node->steady_ms + CLAIM_MS};
-    if (tr_is_clustered(node))
-        tr_fifo_push(&node->claiming, &node->arena, entry); /* no room: a duplicate at worst */
+    bool is_many = node->claiming.count > backlog_max(node);
+    if (!is_many && !node->is_claim_blocked && !tr_pops_wait(node))
+        return;
+    tr_cover(node, RULE_BACKLOG);
+    node->backlog_ms = node->now_ms;
 }
 
-static void claim(struct tr_node *node, const struct tr_record *record)
+/* For a while after it had one: what others remember of that must not run out in between. */
+bool tr_has_backlog(const struct tr_node *node)
+{
+    return node->backlog_ms > 0 && node->now_ms < node->backlog_ms + CLAIM_MS &&
+           !tr_breaks(node, TWIN_NO_BACKLOG);
+}
+
+/* False: somebody cannot be told now. */
+static bool claim(struct tr_node *node, const struct tr_record *record, bool is_forced)
 {
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_breaks(node, TWIN_NO_CLAIMS) ? 0 : tr_names(record, names);
+    bool is_told = true;
+    bool is_summed_up = !is_forced && tr_has_backlog(node);
     node->stats.claims++;
     for (unsigned i = 0; i < count; i++) {
-        bool is_told = tr_is_listed(record, names[i]) || !tr_breaks(node, TWIN_ONE_LIST);
+        const struct tr_peer *peer = &node->peers[names[i]];
+        bool is_meant = tr_is_listed(record, names[i]) || !tr_breaks(node, TWIN_ONE_LIST);
+        if (names[i] == 0 || !is_meant || !peer->is_greeted ||
+            (is_summed_up && peer->version >= CLAIM_VERSION))
+            continue;
         tr_cover(node, RULE_CLAIMED);
-        if (names[i] != 0 && is_told)
-            tr_send(node, names[i],
-                    (struct tr_message){
-                        .kind = MESSAGE_CLAIM,
-                        .id = record->id,
-                        .part = record->part,
-                        .order = tr_record_order(record),
-                    });
+        is_told &= tr_send(node, names[i],
+                           (struct tr_message){
+                               .kind = MESSAGE_CLAIM,
+                               .id = record->id,
+                               .part = record->part,
+                               .order = tr_record_order(record),
+                           });
     }
+    if (!is_told)
+        tr_cover(node, RULE_CLAIM_BLOCKED);
+    return is_told;
+}
+
+/* What is late by as much may be about to be made by the next in turn. */
+static bool is_late(const struct tr_node *node, const struct tr_record *record)
+{
+    tr_steady_ms own_ms = record->due_ms - (record->attempt == 0 ? record->lag_ms : 0);
+    return node->steady_ms >= own_ms + SUSPECT_MS && record->list_count > 1 &&
+           !tr_breaks(node, TWIN_LATE_UNCLAIMED);
+}
+
+void tr_claim_later(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    struct tr_fifo_entry entry = {ref, node->steady_ms + CLAIM_MS};
+    if (!tr_is_clustered(node))
+        return;
+    if (is_late(node, record)) {
+        tr_cover(node, RULE_CLAIMED_AT_ONCE);
+        if (!claim(node, record, false))
+            entry.due_ms = node->steady_ms;
+    }
+    if (!tr_fifo_push(&node->claiming, &node->arena, entry))
+        node->is_claim_blocked = true; /* until the next look at them */
 }
 
 void tr_claim_now(struct tr_node *node)
 {
     node->claim_ms = node->now_ms;
     node->is_claiming_all = true;
+    node->claimed_from_ms = node->steady_ms + CLAIM_MS; /* what is due by then is not claimed yet */
 }
 
 /* Claims what is still under way; what is settled falls out. */
 void tr_claims_run(struct tr_node *node)
 {
-    if (node->claiming.count == 0)
+    look_for_backlog(node);
+    if (node->claiming.count == 0) {
         node->is_claiming_all = false;
+        node->is_claim_blocked = false;
+    }
     if (node->claiming.count == 0 || node->now_ms < node->claim_ms)
         return;
     node->claim_ms = node->now_ms + CLAIM_LOOK_MS;
     bool is_all = node->is_claiming_all;
-    node->is_claiming_all = false;
+    bool is_blocked = false;
     for (uint32_t count = node->claiming.count; count > 0; count--) {
         struct tr_record record;
         struct tr_fifo_entry entry = tr_fifo_pop(&node->claiming, &node->arena);
@@ -79,13 +125,17 @@ void tr_claims_run(struct tr_node *node)
         enum tr_record_state state = tr_book_state(&node->book, entry.ref);
         if (state != TR_STATE_QUEUED && state != TR_STATE_FLYING)
             continue;
-        if (is_all || entry.due_ms <= node->steady_ms) {
+        bool is_missed = is_all && entry.due_ms < node->claimed_from_ms;
+        if ((is_missed || entry.due_ms <= node->steady_ms) && !is_blocked) {
             tr_book_unpack(&node->book, entry.ref, &record);
-            claim(node, &record);
-            entry.due_ms = node->steady_ms + CLAIM_MS;
+            is_blocked = !claim(node, &record, is_all);
+            if (!is_blocked)
+                entry.due_ms = node->steady_ms + CLAIM_MS;
         }
         tr_fifo_push(&node->claiming, &node->arena, entry);
     }
+    node->is_claim_blocked = is_blocked;
+    node->is_claiming_all = is_all && is_blocked;
 }
 
 void tr_claim_flights(struct tr_node *node)
@@ -97,7 +147,7 @@ void tr_claim_flights(struct tr_node *node)
             tr_book_state(&node->book, flight->ref) != TR_STATE_FLYING)
             continue;
         tr_book_unpack(&node->book, flight->ref, &record);
-        claim(node, &record);
+        claim(node, &record, true);
     }
 }
 
@@ -106,29 +156,199 @@ tr_mono_ms tr_claims_wake_at(const struct tr_node *node)
     return node->claiming.count == 0 ? TR_NODE_NEVER : node->claim_ms;
 }
 
+/* ---- pops of others ---- */
+
+void tr_backlog_heard(struct tr_node *node, uint16_t index)
+{
+    node->peers[index].backlog_until_ms = node->now_ms + CLAIM_HOLD_MS;
+}
+
+static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
+                                         const struct tr_record *record, uint64_t hold_ms)
+{
+    struct tr_recent_note *note =
+        tr_recent_place(&node->claims, record->id, record->part, node->now_ms);
+    if (note == NULL)
+        return NULL;
+    note->order = tr_record_order(record);
+    note->peer = peer;
+    note->incarnation = node->peers[peer].incarnation;
+    tr_recent_keep(&node->claims, note, node->now_ms + hold_ms);
+    note->is_open = false;
+    note->is_past = false;
+    note->is_moved = false;
+    return note;
+}
+
+/* Returns the note; NULL: there is none, or a higher one. */
+static struct tr_recent_note *hear(struct tr_node *node, uint16_t peer,
+                                   const struct tr_record *record)
+{
+    const struct tr_recent_note *open = tr_recent_find(&node->claims, record->id, record->part);
+    struct tr_order order = tr_record_order(record);
+    if (open != NULL && open->is_open && open->until_ms > node->now_ms &&
+        tr_order_compare(&open->order, &order) > 0)
+        return NULL; /* of what was replaced here */
+    struct tr_recent_note *note = note_claim(node, peer, record, CLAIM_HOLD_MS);
+    if (note == NULL) {
+        tr_cover(node, RULE_CLAIMS_FULL);
+        tr_backlog_heard(node, peer);
+    }
+    return note;
+}
+
 void tr_claim_heard(struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
-    *slot_of(node, record->id, record->part) = (struct tr_claim){
-        .id = record->id,
-        .part = record->part,
-        .order = tr_record_order(record),
-        .peer = peer,
-        .incarnation = node->peers[peer].incarnation,
-        .until_ms = node->now_ms + CLAIM_HOLD_MS,
-    };
+    hear(node, peer, record);
+}
+
+void tr_claim_past(struct tr_node *node, uint16_t peer, const struct tr_record *outcome)
+{
+    struct tr_recent_note *note = hear(node, peer, outcome);
+    if (note != NULL)
+        note->is_past = true;
+}
+
+void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+{
+    struct tr_recent_note *note = hear(node, peer, record);
+    if (note != NULL)
+        note->is_moved = true;
+}
+
+/* Until when a pop that is due now may be in the backlog of a node. */
+static tr_mono_ms backlog_end(const struct tr_node *node, const struct tr_record *record,
+                              const struct tr_peer *peer)
+{
+    tr_mono_ms due_ms = record->due_ms - node->steady_base;
+    bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0;
+    if (!is_popping && due_ms > peer->popped_ms)
+        return 0; /* it has begun nothing since then */
+    return peer->is_up || peer->backlog_until_ms < peer->up_ms ? peer->backlog_until_ms
+                                                               : peer->up_ms;
+}
+
+/* The latest that a node which comes before this one may have it in its backlog. */
+static tr_mono_ms backlogs_end(const struct tr_node *node, const struct tr_record *record)
+{
+    uint16_t turns[TR_NAMES_MAX];
+    tr_mono_ms latest_ms = 0;
+    if (record->due_ms > node->steady_ms)
+        return 0;
+    unsigned count = tr_turns(node, record, record->attempt, turns);
+    for (unsigned i = 0; i < count && turns[i] != 0; i++) {
+        tr_mono_ms end_ms =
+            turns[i] != TR_MEMBER_NONE ? backlog_end(node, record, &node->peers[turns[i]]) : 0;
+        latest_ms = end_ms > latest_ms ? end_ms : latest_ms;
+    }
+    return latest_ms;
+}
+
+static bool is_in_backlog(const struct tr_node *node, const struct tr_record *record)
+{
+    bool is_in = backlogs_end(node, record) > node->now_ms;
+    if (is_in)
+        tr_cover(node, RULE_BACKLOG_HELD);
+    return is_in;
+}
+
+tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_record *record)
+{
+    const struct tr_recent_note *note = tr_recent_find(&node->claims, record->id, record->part);
+    tr_mono_ms end_ms = backlogs_end(node, record);
+    if (note != NULL && note->peer != 0 && !note->is_past && !note->is_moved) {
+        const struct tr_peer *peer = &node->peers[note->peer];
+        bool is_cut = !peer->is_up && peer->up_ms < note->until_ms;
+        tr_mono_ms claim_ms = is_cut ? peer->up_ms : note->until_ms;
+        end_ms = claim_ms > end_ms ? claim_ms : end_ms;
+    }
+    end_ms = end_ms < node->now_ms ? end_ms : node->now_ms;
+    return end_ms == 0 ? 0 : end_ms + node->steady_base;
 }
 
 bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record)
 {
-    const struct tr_claim *claimed = slot_of(node, record->id, record->part);
+    const struct tr_recent_note *claimed = tr_recent_find(&node->claims, record->id, record->part);
+    if (claimed == NULL)
+        return is_in_backlog(node, record);
     const struct tr_peer *peer = &node->peers[claimed->peer];
     struct tr_order order = tr_record_order(record);
-    order.moves = 0; /* wherever it belongs by now, it is the same pop */
+    if (!claimed->is_moved) /* wherever it belongs by now, it is the same pop */
+        order.moves = claimed->is_past ? UINT32_MAX : 0;
 
     /* A node that stops sees its claims through. */
     bool is_stopping = (peer->flags & TR_BEAT_POPPING) == 0 && (peer->flags & TR_BEAT_READY) != 0;
-    return (claimed->until_ms > node->now_ms || is_stopping) && claimed->id == record->id &&
-           claimed->part == record->part && peer->is_up &&
-           peer->incarnation == claimed->incarnation &&
-           tr_order_compare(&claimed->order, &order) >= 0; /* higher: its outcome is on its way */
+    bool is_there =
+        claimed->peer == 0 || (peer->is_up && peer->incarnation == claimed->incarnation);
+    bool is_held = (claimed->until_ms > node->now_ms || (is_stopping && !claimed->is_open)) &&
+                   is_there &&
+                   tr_order_compare(&claimed->order, &order) >= 0; /* higher: it is on its way */
+    if (is_held && claimed->is_open)
+        tr_cover(node, RULE_UNDECIDED);
+    return is_held || is_in_backlog(node, record);
+}
+
+/* ---- writes that are not decided ---- */
+
+/* How long a coordinator takes to decide; less than until the next in turn pops. */
+static uint64_t decision_ms(const struct tr_node *node, uint16_t peer)
+{
+    uint64_t decision_ms = DECIDE_MS + 2 * node->peers[peer].trip_ms;
+    return decision_ms < DECIDE_MOST_MS ? decision_ms : DECIDE_MOST_MS;
+}
+
+/* Whether it is to be held back: it is due before that is decided. */
+static bool is_undecided(const struct tr_node *node, uint16_t peer, const struct tr_record *record)
+{
+    return (record->flags & TR_RECORD_TOMBSTONE) == 0 && record->part == 0 &&
+           record->due_ms < node->steady_ms + decision_ms(node, peer) &&
+           !tr_breaks(node, TWIN_UNDECIDED_POPS);
+}
+
+void tr_claim_prepare(const struct tr_node *node, uint16_t peer, struct tr_record *record)
+{
+    if (!is_undecided(node, peer, record) ||
+        tr_recent_has_place(&node->claims, record->id, record->part, node->now_ms))
+        return;
+    tr_cover(node, RULE_CLAIMS_FULL);
+    uint64_t late_ms = node->steady_ms + decision_ms(node, peer) - record->due_ms;
+    record->due_ms += late_ms;
+    record->lag_ms += late_ms;
+}
+
+void tr_claim_open(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+{
+    if (!is_undecided(node, peer, record))
+        return;
+    struct tr_recent_note *note = note_claim(node, peer, record, decision_ms(node, peer));
+    if (note != NULL)
+        note->is_open = true;
+}
+
+bool tr_claim_is_open(const struct tr_node *node, const struct tr_record *record)
+{
+    if (node->claims.busy_until_ms <= node->now_ms)
+        return false;
+    const struct tr_recent_note *note = tr_recent_find(&node->claims, record->id, record->part);
+    struct tr_order order = tr_record_order(record);
+    return note != NULL && note->is_open && note->until_ms > node->now_ms &&
+           tr_order_compare(&note->order, &order) == 0;
+}
+
+void tr_claim_close(struct tr_node *node, const struct tr_record *record)
+{
+    struct tr_record held;
+    if (node->claims.busy_until_ms <= node->now_ms)
+        return;
+    struct tr_recent_note *note = tr_recent_find(&node->claims, record->id, record->part);
+    struct tr_order order = tr_record_order(record);
+    if (note == NULL || !note->is_open || tr_order_compare(&note->order, &order) != 0)
+        return; /* another write's */
+    note->until_ms = 0;
+    note->is_open = false;
+    note->order = (struct tr_order){0}; /* it is below all, whoever stops */
+    tr_ref ref = tr_find_exactly(node, record, &held);
+    if (ref == TR_ARENA_NONE || tr_book_state(&node->book, ref) != TR_STATE_ARMED)
+        return;
+    tr_look_again(node, ref, held.due_ms > node->steady_ms ? held.due_ms : node->steady_ms);
 }

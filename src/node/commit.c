@@ -6,12 +6,19 @@
  * A batch is bound to its segment when it is begun, so that each record knows where its entry will
  * be: a segment with less room left than the largest batch is closed early, and its file cut.
  *
- * Two segments are kept allocated ahead. When the disk refuses one, clients get 507 while outcomes
- * of pops, drops and reclaimed copies go on in those two.
+ * Three segments are kept allocated ahead. When the disk refuses one, new timers get 507, while
+ * outcomes of pops and drops go on in the first of them. The other two are for reclaim alone, which
+ * then goes through the whole log: two segments are enough to copy whatever is live, one after the
+ * other, since what is copied frees as much as it takes. So a disk that is full of garbage heals by
+ * itself, and one that is full of live records takes pops and cancellations for as long as they
+ * leave garbage behind.
  */
 #include "node/internal.h"
 
-#define SPARES        2
+#define SPARES        3
+#define RESERVE       2 /* of them, for reclaim */
+#define SEAL_MS       1000
+#define SEAL_SIZE     8
 #define RECLAIM_SLICE 1024 /* records looked at in a step */
 
 static uint32_t *live_of(struct tr_node *node, uint64_t segment)
@@ -38,13 +45,25 @@ static bool is_open(const struct tr_node *node)
            log->offset + TR_LOG_BATCH_HEAD + log->batch_cap + 8 <= node->config.segment_size;
 }
 
+/* Nothing is left but what reclaim needs. */
+static bool is_at_reserve(const struct tr_node *node)
+{
+    const struct tr_log_state *log = &node->log;
+    return log->is_refused && log->allocated < log->segment + RESERVE;
+}
+
+static bool has_room(const struct tr_node *node, size_t size, size_t cap)
+{
+    return is_open(node) && node->log.batch.size + size <= cap;
+}
+
 bool tr_log_has_room(const struct tr_node *node, size_t size, bool is_client)
 {
     if (!node->config.has_log)
         return true;
     const struct tr_writer *batch = &node->log.batch;
     size_t cap = is_client ? batch->cap / 4 * 3 : batch->cap;
-    return is_open(node) && batch->size + size <= cap;
+    return !is_at_reserve(node) && has_room(node, size, cap);
 }
 
 bool tr_log_is_idle(const struct tr_node *node)
@@ -111,17 +130,22 @@ void tr_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_rec
     put_short(node, type, record);
 }
 
+static void put_number(struct tr_node *node, enum tr_log_type type, uint64_t number)
+{
+    struct tr_log_entry entry = {.type = type, .number = number};
+    tr_log_put(&node->log.batch, &entry);
+    TR_ASSERT(!node->log.batch.is_full);
+    node->stats.log_entries++;
+}
+
 /* False: the batch has no room for it. */
 bool tr_log_number(struct tr_node *node, enum tr_log_type type, uint64_t number)
 {
-    struct tr_log_entry entry = {.type = type, .number = number};
     if (!node->config.has_log)
         return true;
     if (!tr_log_has_room(node, 16, false))
         return false;
-    tr_log_put(&node->log.batch, &entry);
-    TR_ASSERT(!node->log.batch.is_full);
-    node->stats.log_entries++;
+    put_number(node, type, number);
     return true;
 }
 
@@ -140,7 +164,7 @@ bool tr_log_member(struct tr_node *node, uint16_t index, struct tr_span address)
 
 void tr_wait(struct tr_node *node, struct tr_waiting waiting)
 {
-    TR_ASSERT(node->waiting_tail - node->waiting_head < TR_NODE_WAITING_MAX);
+    TR_ASSERT(node->waiting_tail - node->waiting_head < node->config.limits.waiting);
     if (node->waiting_head == node->waiting_tail) { /* the same few slots, which are in the cache */
         node->waiting_head = 0;
         node->waiting_tail = 0;
@@ -150,7 +174,7 @@ void tr_wait(struct tr_node *node, struct tr_waiting waiting)
     /* Nothing gathers, so it waits at most for what is under way. */
     if (node->log.batch.size == 0)
         waiting.batch--;
-    node->waiting[node->waiting_tail++ % TR_NODE_WAITING_MAX] = waiting;
+    node->waiting[node->waiting_tail++ & (node->config.limits.waiting - 1)] = waiting;
 }
 
 void tr_log_open(struct tr_node *node, uint64_t segment, uint64_t first, uint64_t previous_end)
@@ -178,6 +202,7 @@ static size_t encode_header(struct tr_node *node)
     struct tr_log_header header = {
         .shard_count = 1,
         .segment = log->segment,
+        .oldest = log->oldest,
         .first = log->first,
         .previous_end = log->previous_end,
         .ceiling = log->ceiling,
@@ -193,9 +218,29 @@ static size_t encode_header(struct tr_node *node)
     return size;
 }
 
+/* When what was written last is sealed, unless more is written until then. */
+static tr_mono_ms seal_at(const struct tr_node *node)
+{
+    const struct tr_log_state *log = &node->log;
+    bool is_idle =
+        log->is_unsealed && !log->is_writing && log->batch.size == 0 && node->phase == PHASE_READY;
+    return is_idle ? log->written_ms + SEAL_MS : TR_NODE_NEVER;
+}
+
+tr_mono_ms tr_log_wake_at(const struct tr_node *node)
+{
+    const struct tr_log_state *log = &node->log;
+    bool is_retried = log->is_refused && !log->is_asked;
+    tr_mono_ms at = is_open(node) ? seal_at(node) : TR_NODE_NEVER;
+    return is_retried && log->retry_at_ms < at ? log->retry_at_ms : at;
+}
+
 static void write_batch(struct tr_node *node, struct tr_effects *out)
 {
     struct tr_log_state *log = &node->log;
+    log->is_unsealed = !log->is_sealing;
+    log->is_sealing = false;
+    log->written_ms = node->now_ms;
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_LOG_WRITE);
     effect->of.log.head = NULL;
     effect->of.log.head_size = 0;
@@ -212,6 +257,7 @@ static void write_batch(struct tr_node *node, struct tr_effects *out)
     effect->of.log.bytes = log->buffer;
     effect->of.log.size = size;
     log->offset += size;
+    log->appended += (int64_t)size;
     log->is_writing = true;
     log->writing_end = log->first + log->offset;
     effect->of.log.end = log->writing_end;
@@ -286,7 +332,8 @@ void tr_log_answer(struct tr_node *node, struct tr_effects *out)
         node->log.durable = node->log.number;
     while (node->waiting_head < node->waiting_tail && tr_effects_has_room(out, 4)) {
         /* A copy: what it brings about may wait in its turn. */
-        struct tr_waiting copy = node->waiting[node->waiting_head % TR_NODE_WAITING_MAX];
+        struct tr_waiting copy =
+            node->waiting[node->waiting_head & (node->config.limits.waiting - 1)];
         const struct tr_waiting *waiting = &copy;
         if (waiting->batch > node->log.durable)
             return;
@@ -309,16 +356,29 @@ void tr_log_answer(struct tr_node *node, struct tr_effects *out)
     }
 }
 
+/* A batch without entries says that the one before it was synced: what was acknowledged is known to
+ * have been, also when nothing is written after it. */
+static void seal(struct tr_node *node)
+{
+    struct tr_log_state *log = &node->log;
+    if (node->now_ms < seal_at(node) || !has_room(node, SEAL_SIZE, log->batch.cap))
+        return;
+    for (unsigned i = 0; i < SEAL_SIZE; i++)
+        tr_put_number(&log->batch, 0, 1);
+    log->is_sealing = true;
+}
+
 void tr_log_run(struct tr_node *node, bool may_write, struct tr_effects *out)
 {
     struct tr_log_state *log = &node->log;
     if (!node->config.has_log)
         return;
+    seal(node);
     if (may_write && !log->is_writing && log->batch.size > 0 && tr_effects_has_room(out, 1))
         write_batch(node, out);
     if (log->batch.size == 0)
         roll(node, out);
-    bool is_exhausted = log->is_refused && !is_open(node);
+    bool is_exhausted = is_at_reserve(node) || (log->is_refused && !is_open(node));
     if (is_exhausted && !log->is_exhausted)
         tr_note(out, TR_NOTE_LOG_EXHAUSTED, 0, 0);
     log->is_exhausted = is_exhausted;
@@ -330,7 +390,7 @@ bool tr_log_wants_tick(const struct tr_node *node)
     const struct tr_log_state *log = &node->log;
     bool has_answers =
         node->waiting_head < node->waiting_tail &&
-        node->waiting[node->waiting_head % TR_NODE_WAITING_MAX].batch <= log->durable;
+        node->waiting[node->waiting_head & (node->config.limits.waiting - 1)].batch <= log->durable;
     bool can_write = node->config.has_log && !log->is_writing && log->batch.size > 0;
     bool can_reclaim = log->is_reclaiming && !log->is_writing && is_open(node);
     bool can_remove = log->is_removing && log->durable >= log->remove_after;
@@ -348,31 +408,64 @@ static void remove_oldest(struct tr_node *node, struct tr_effects *out)
     log->bytes -= *size_of(node, log->oldest);
     log->oldest++;
     log->is_removing = false;
+    log->retry_at_ms = node->now_ms; /* there may be room for a segment now */
 }
 
-/* Appends the records of the oldest segment again, in the order of the book. */
+/* Appends the records of the oldest segment again, in the order of the book; all parts of a timer,
+ * which share its hash, in one step. */
 static void copy_oldest(struct tr_node *node)
 {
     struct tr_log_state *log = &node->log;
     struct tr_index_walk walk = tr_index_seek(&node->book.index, log->reclaim_cursor);
-    for (unsigned i = 0; i < RECLAIM_SLICE; i++) {
+    for (unsigned i = 0;; i++) {
         tr_ref ref = TR_ARENA_NONE;
         if (!tr_index_next(&walk, &ref)) {
             log->reclaim_cursor = 0;
             return;
         }
-        log->reclaim_cursor = tr_book_hash(tr_book_id(&node->book, ref));
+        uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
+        bool is_next = hash != log->reclaim_cursor;
+        log->reclaim_cursor = hash;
+        if (is_next && i >= tr_slice(node, RECLAIM_SLICE))
+            return;
         if (segment_of(node, tr_book_segment(&node->book, ref)) != log->oldest)
             continue;
         struct tr_record record;
         tr_book_unpack(&node->book, ref, &record);
-        if (log->batch.size > log->batch.cap / 2 ||
-            !tr_log_has_room(node, tr_log_record_bound(&record), false))
+        size_t before = log->batch.size;
+        if (before > log->batch.cap / 2 ||
+            !has_room(node, tr_log_record_bound(&record), log->batch.cap))
             return;
         tr_log_dropped(node, &record);
         tr_log_record(node, ref, &record);
+        log->appended -= (int64_t)(log->batch.size - before);
         node->stats.reclaimed++;
     }
+}
+
+/* Whether the log may be mostly garbage. Live bytes are an estimate. */
+static bool has_garbage(const struct tr_node *node)
+{
+    const struct tr_log_state *log = &node->log;
+    return log->bytes + log->offset >
+           log->live_bytes + log->live_bytes / 8 + node->config.segment_size / 2;
+}
+
+/* Whether the disk, which has refused a segment, may have some back: all that is in the log now is
+ * gone through once. While pops wait, again as soon as something was written since: so nothing is
+ * copied for ever to gain nothing. */
+static bool is_worth_it(struct tr_node *node)
+{
+    struct tr_log_state *log = &node->log;
+    bool is_new = log->round_end == 0 || log->appended >= (int64_t)node->config.segment_size / 8;
+    if (!log->is_refused) {
+        log->round_end = 0;
+    } else if (log->oldest > log->round_end && is_new && (log->is_exhausted || has_garbage(node))) {
+        tr_cover(node, RULE_RECLAIM_FULL);
+        log->round_end = log->segment;
+        log->appended = 0;
+    }
+    return log->oldest <= log->round_end;
 }
 
 void tr_reclaim(struct tr_node *node, struct tr_effects *out)
@@ -387,13 +480,16 @@ void tr_reclaim(struct tr_node *node, struct tr_effects *out)
     }
     uint64_t limit = 2 * log->live_bytes + 2 * node->config.segment_size;
     bool is_empty = *live_of(node, log->oldest) == 0;
-    log->is_reclaiming = !is_empty && log->bytes + log->offset > limit;
+    bool is_worth = log->bytes + log->offset > limit || is_worth_it(node);
+    log->is_reclaiming = !is_empty && is_worth;
     if (log->is_reclaiming && !log->is_writing)
         copy_oldest(node);
-    if (*live_of(node, log->oldest) == 0) {
+    if (*live_of(node, log->oldest) == 0 && has_room(node, 16, log->batch.cap)) {
         log->is_reclaiming = false;
         log->is_removing = true;
         log->reclaim_cursor = 0;
-        log->remove_after = log->batch.size > 0 ? log->number : log->number - 1;
+        /* The log says first that it goes: one that is missing otherwise is missed. */
+        put_number(node, TR_LOG_OLDEST, log->oldest + 1);
+        log->remove_after = log->number;
     }
 }

@@ -101,7 +101,7 @@ static void run_sums(struct tr_node *node, uint16_t index)
             return;
         }
         uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
-        if (i >= SUM_SLICE && hash != peer->sum_cursor)
+        if (i >= tr_slice(node, SUM_SLICE) && hash != peer->sum_cursor)
             return;
         peer->sum_cursor = hash;
         tr_book_unpack(&node->book, ref, &record);
@@ -189,8 +189,8 @@ static void run_walk(struct tr_node *node, uint16_t index)
             return;
         }
         uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
-        if (hash != last &&
-            (i >= WALK_SLICE || peer->count >= WINDOW || peer->owed.count >= OWED_MAX)) {
+        if (hash != last && (i >= tr_slice(node, WALK_SLICE) || peer->count >= WINDOW ||
+                             peer->owed.count >= node->config.limits.owed)) {
             peer->cursor = hash;
             return;
         }
@@ -213,23 +213,26 @@ static void run_walk(struct tr_node *node, uint16_t index)
             peer->cursor = hash;
             return;
         }
-        tr_send_owed(node, index, &record);
         struct tr_fifo_entry entry = {ref, node->steady_ms + AGAIN_OWED_MS};
-        if (!tr_fifo_push(&peer->owed, &node->arena, entry)) {
-            peer->cursor = hash;
+        if (!tr_can_send(node, index, MESSAGE_COPY) ||
+            !tr_fifo_push(&peer->owed, &node->arena, entry)) {
+            peer->cursor = hash; /* from here on in a later step */
             return;
         }
+        tr_send_owed(node, index, &record);
     }
 }
 
 /* Who has not yet heard what it missed has nothing to say: it may be long over. */
-static bool may_walk(const struct tr_node *node, const struct tr_peer *peer)
+static bool may_walk(const struct tr_node *node, uint16_t index)
 {
+    const struct tr_peer *peer = &node->peers[index];
     bool is_done =
         peer->compare == COMPARE_NOT || (peer->compare == COMPARE_DONE && peer->has_sent_sums);
     bool is_waiting = !is_done && node->now_ms < peer->compare_ms + PATIENCE_MS;
     return peer->is_behind && peer->is_up && !is_waiting && node->is_popping &&
-           peer->count < WINDOW && peer->owed.count < OWED_MAX &&
+           peer->count < WINDOW && tr_can_send(node, index, MESSAGE_COPY) &&
+           peer->owed.count < node->config.limits.owed &&
            (peer->owed.count < OWED_TIGHT || !tr_arena_is_tight(&node->arena));
 }
 
@@ -240,12 +243,12 @@ void tr_compare_run(struct tr_node *node, uint16_t index)
         run_sums(node, index);
     if (peer->compare == COMPARE_SUMMED && peer->their_sums != TR_ARENA_NONE)
         conclude(node, index);
-    if (may_walk(node, peer))
+    if (may_walk(node, index))
         run_walk(node, index);
 }
 
 bool tr_compare_wants_tick(const struct tr_node *node, uint16_t index)
 {
     const struct tr_peer *peer = &node->peers[index];
-    return peer->is_greeted && (peer->compare == COMPARE_SUMMING || may_walk(node, peer));
+    return peer->is_greeted && (peer->compare == COMPARE_SUMMING || may_walk(node, index));
 }

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "node/node.h"
+#include "node/recent.h"
 #include "node/twin.h"
 
 #include "timer/book.h"
@@ -18,8 +19,6 @@
 #define LOG_BATCH_MAX    ((size_t)4 << 20)
 #define NONE             UINT32_MAX
 #define RETRY_LOG_MS     1000 /* after the disk refused a segment */
-#define CLAIMS_MAX       8192
-#define DROPPED_MAX      8192
 #define READS_MAX        64
 #define SAMPLES_MAX      64
 #define CEILING_MS       1000 /* stamps are reserved this far ahead */
@@ -29,8 +28,10 @@
 #define SUSPECT_MS       400    /* a node that was silent for as long is down */
 #define TOMBSTONE_MS     15000  /* a tombstone is kept at least as long: three lives of a frame */
 #define FRAME_LIFE_MS    5000   /* a frame that took longer is not believed */
+#define MOVES_MAX        4096   /* of records, under way here at once */
 #define OWED_MAX         262144 /* to one node; of more than that the book is walked for the rest */
 #define AGAIN_OWED_MS    1000   /* a node that was told has this long to say so */
+#define BACKLOG_MAX      4096   /* pops under way that are claimed one by one */
 
 /* One callback under way. */
 struct tr_flight {
@@ -134,24 +135,6 @@ struct tr_queue {
     uint32_t count;
 };
 
-/* A pop that another node is making. */
-struct tr_claim {
-    tr_timer_id id;
-    uint64_t part;
-    struct tr_order order;
-    uint16_t peer;
-    uint64_t incarnation;
-    tr_mono_ms until_ms;
-};
-
-/* A record that was let go here a while ago: what is still on its way must not bring it back. */
-struct tr_dropped {
-    tr_timer_id id;
-    uint64_t part;
-    struct tr_order order;
-    tr_mono_ms until_ms;
-};
-
 /* Something for another node. What it says of a record is looked up when it is sent. */
 struct tr_message {
     uint32_t next; /* for the same node, or of the free ones */
@@ -192,7 +175,11 @@ struct tr_peer {
     uint64_t view;
     uint64_t incarnation;
     uint64_t popping_from_ms;
-    uint8_t flags; /* of enum tr_beat_flag */
+    uint8_t flags;               /* of enum tr_beat_flag */
+    uint8_t version;             /* of the frames that both speak */
+    tr_mono_ms backlog_until_ms; /* what is due before this node's turn is left to it */
+    tr_mono_ms popped_ms;        /* when it last said that it pops */
+    uint64_t trip_ms;            /* what a frame and its answer take, about */
     struct tr_queue queues[MESSAGE_KINDS];
     uint32_t count;      /* messages in all of them */
     struct tr_fifo owed; /* records that it must have acknowledged by a time */
@@ -232,16 +219,18 @@ struct tr_operation {
     size_t record_size;
     tr_ref own; /* where this node's own copy was put */
     tr_mono_ms started_ms;
-    uint8_t factor; /* copies wanted */
+    uint64_t patience_ms; /* after which somebody stands in for who is silent */
+    uint8_t factor;       /* copies wanted */
     uint8_t list_count;
     uint16_t list[TR_LIST_MAX];
     uint8_t done;   /* places of the list that have it */
     uint8_t above;  /* that have a higher version, which is as good */
     uint8_t failed; /* that will not */
     uint8_t tries;
-    bool is_late;  /* stand-ins for the silent were asked; or all, once more */
-    bool is_drawn; /* its id, which may be drawn again */
-    bool is_found; /* somebody holds it */
+    bool is_late;     /* stand-ins for the silent were asked; or all, once more */
+    bool is_drawn;    /* its id, which may be drawn again */
+    bool is_found;    /* somebody holds it */
+    bool is_complete; /* everybody was asked who has it, if anybody has */
     tr_timer_id id;
     uint64_t version;
     uint64_t sequence; /* of a redrive */
@@ -287,9 +276,13 @@ struct tr_log_state {
     uint64_t allocated; /* segments up to this number are there */
     bool is_asked;      /* for the one after */
     bool is_refused;
-    bool is_exhausted; /* and not even a spare is left */
+    bool is_exhausted; /* and nothing is left but what reclaim needs */
     tr_mono_ms retry_at_ms;
     uint64_t previous_end;
+
+    bool is_unsealed; /* no batch says that the last one was synced */
+    bool is_sealing;  /* the one that is filled does */
+    tr_mono_ms written_ms;
 
     bool is_writing;
     uint64_t writing_end; /* the position after the write under way */
@@ -305,6 +298,8 @@ struct tr_log_state {
 
     bool is_reclaiming;
     uint64_t reclaim_cursor; /* hash of the record to look at next */
+    uint64_t round_end;      /* on a full disk: segments up to this one are gone through; 0: none */
+    int64_t appended;        /* bytes since that began, copies aside */
     bool is_removing;        /* the oldest goes when `remove_after` is durable */
     uint64_t remove_after;   /* a batch */
 
@@ -384,17 +379,22 @@ struct tr_node {
     struct tr_operation *operations;
     uint32_t operation_count;
     uint64_t operation_number;
-    tr_mono_ms operations_ms; /* when they are looked at */
-    tr_mono_ms busy_ms;       /* of the last request, or pop */
-    struct tr_claim *claims;  /* of others */
-    struct tr_dropped *dropped;
-    struct tr_fifo claiming; /* pops under way here, and when each is claimed next */
-    tr_mono_ms claim_ms;     /* when these are looked at */
-    bool is_claiming_all;    /* then, whether their time has come or not */
+    tr_mono_ms operations_ms;     /* when they are looked at */
+    tr_mono_ms busy_ms;           /* of the last request, or pop */
+    struct tr_recent claims;      /* pops that other nodes are making */
+    struct tr_recent dropped;     /* records that were let go here: what is on its way must not */
+                                  /* bring them back */
+    struct tr_fifo claiming;      /* pops under way here, and when each is claimed next */
+    tr_mono_ms claim_ms;          /* when these are looked at */
+    bool is_claiming_all;         /* then, whether their time has come or not, */
+    tr_steady_ms claimed_from_ms; /* but for those that are due from then on: they have been */
+    bool is_claim_blocked;        /* one could not be sent: too much waits */
+    tr_mono_ms backlog_ms;        /* when there was a backlog of them last */
     bool is_popping;
     bool is_serving;         /* it has passed the barrier once */
     tr_mono_ms barrier_ms;   /* since when it waits to hear what it missed */
     tr_mono_ms announced_ms; /* when it said from when on it pops; 0: not yet */
+    uint64_t ahead_least_ms; /* how far ahead that was */
     tr_mono_ms drain_ms;
     tr_mono_ms wake_ms;           /* as it asked in the last step */
     int64_t samples[SAMPLES_MAX]; /* how much later others say that a shared record is due */
@@ -441,6 +441,12 @@ static inline void tr_cover(const struct tr_node *node, enum tr_rule rule)
 #endif
 }
 
+/* How many records a walk looks at in one step, where `usual` is what it would. */
+static inline uint32_t tr_slice(const struct tr_node *node, uint32_t usual)
+{
+    return usual < node->config.limits.slice ? usual : node->config.limits.slice;
+}
+
 /* node.c */
 struct tr_effect *tr_effects_push(struct tr_effects *out, enum tr_effect_kind kind);
 bool tr_effects_has_room(const struct tr_effects *out, uint32_t count);
@@ -475,7 +481,12 @@ tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *befor
 bool tr_has_room(const struct tr_node *node, const struct tr_record *record);
 
 void tr_drop(struct tr_node *node, tr_ref ref); /* lets a record go, here alone */
-void tr_note_dropped(struct tr_node *node, const struct tr_record *record);
+/* Likewise one whose time is over: nothing of it can be on its way any more. */
+void tr_forget(struct tr_node *node, tr_ref ref);
+/* Whether it will be remembered that it was let go. If not, and it can wait, it is not yet. */
+bool tr_can_drop(const struct tr_node *node, tr_timer_id id, uint64_t part);
+/* Whatever is at or below its order was let go; or, if that is exact, of its write alone. */
+void tr_note_dropped(struct tr_node *node, const struct tr_record *record, bool is_exact);
 /* The order that was let go here lately, if it is this one or a higher one. */
 const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_record *record);
 
@@ -503,6 +514,8 @@ void tr_pops_init(struct tr_node *node);
 void tr_pops_run(struct tr_node *node, struct tr_effects *out);
 void tr_callback_ended(struct tr_node *node, const struct tr_event *event);
 bool tr_pops_can_run(const struct tr_node *node);
+bool tr_pops_wait(const struct tr_node *node); /* due ones, for a free flight */
+void tr_look_again(struct tr_node *node, tr_ref ref, tr_steady_ms at_ms);
 bool tr_pops_want_tick(const struct tr_node *node);
 void tr_pops_finish(struct tr_node *node, struct tr_effects *out); /* books what has ended */
 
@@ -526,6 +539,7 @@ void tr_log_segment_refused(struct tr_node *node, struct tr_effects *out);
 void tr_log_answer(struct tr_node *node, struct tr_effects *out);
 void tr_log_run(struct tr_node *node, bool may_write, struct tr_effects *out);
 bool tr_log_wants_tick(const struct tr_node *node);
+tr_mono_ms tr_log_wake_at(const struct tr_node *node);
 void tr_reclaim(struct tr_node *node, struct tr_effects *out);
 
 bool tr_log_member(struct tr_node *node, uint16_t index, struct tr_span address);
@@ -541,6 +555,8 @@ uint16_t tr_member_intern(struct tr_node *node, struct tr_span address, uint32_t
 void tr_members_log(struct tr_node *node); /* those that are not yet, if there is room */
 /* The first `want` nodes that the view places `id` on. Returns how many there are. */
 unsigned tr_place(const struct tr_node *node, tr_timer_id id, unsigned want, uint16_t *list);
+
+bool tr_view_has_others(const struct tr_node *node); /* it names any other node */
 
 /* There are other nodes: what follows is for that. */
 static inline bool tr_is_clustered(const struct tr_node *node)
@@ -564,10 +580,14 @@ void tr_frame_sent(struct tr_node *node, uint16_t peer);
 void tr_frame_received(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
 void tr_peers_run(struct tr_node *node, struct tr_effects *out);
 tr_mono_ms tr_peers_wake_at(const struct tr_node *node);
+/* The other node has heard of this one, by a view that this one, which knows of itself alone, has
+ * yet to hear of. */
+bool tr_is_out_of_date(const struct tr_node *node, uint16_t peer);
 void tr_beat_now(struct tr_node *node); /* what it says of itself has changed */
 bool tr_all_are_told(struct tr_node *node);
-/* For a node that is up; else, and when there are too many, it is behind. */
-void tr_send(struct tr_node *node, uint16_t peer, struct tr_message message);
+bool tr_can_send(const struct tr_node *node, uint16_t peer, enum tr_message_kind kind);
+/* For a node that has greeted; else, and when there are too many, it is behind. False: it is. */
+bool tr_send(struct tr_node *node, uint16_t peer, struct tr_message message);
 
 /* list.c */
 #define TR_NAMES_MAX (TR_LIST_MAX + TR_FROM_MAX)
@@ -605,9 +625,10 @@ tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_record *named
                        struct tr_record *held);
 void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record);
 bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record);
-void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+/* False: there is no room for it now. */
+bool tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+bool tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+bool tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_owed_run(struct tr_node *node, uint16_t peer);
 bool tr_owes_nothing(struct tr_node *node, uint16_t peer);
 
@@ -651,13 +672,29 @@ tr_mono_ms tr_settle_wake_at(const struct tr_node *node);
 bool tr_is_wide(const struct tr_node *node); /* records may be elsewhere than placed */
 
 /* claim.c */
-void tr_claim_later(struct tr_node *node, tr_ref ref); /* unless it is settled by then */
+/* A pop is handed out, or waits for its destination: claimed unless it is settled by then. */
+void tr_claim_later(struct tr_node *node, tr_ref ref, const struct tr_record *record);
 void tr_claims_run(struct tr_node *node);
 void tr_claim_flights(struct tr_node *node); /* at once: it stops */
 void tr_claim_now(struct tr_node *node);     /* all: somebody has come */
 tr_mono_ms tr_claims_wake_at(const struct tr_node *node);
+bool tr_has_backlog(const struct tr_node *node);
 void tr_claim_heard(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+/* An outcome, by a record that is not here: what comes before it has been popped. */
+void tr_claim_past(struct tr_node *node, uint16_t peer, const struct tr_record *outcome);
+/* A move, by a record that is not here: what comes of before it is popped by others. */
+void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_backlog_heard(struct tr_node *node, uint16_t peer);
 bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record);
+/* When a claim, or a backlog, has last held it back; 0: none has. From then on turns count anew. */
+tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_record *record);
+/* A write that its coordinator, this node if it is 0, may stamp anew is held back until that has
+ * decided: prepared before it is stored, opened after. Where there is no room to remember that, it
+ * is due when that must have been. */
+void tr_claim_prepare(const struct tr_node *node, uint16_t peer, struct tr_record *record);
+void tr_claim_open(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_claim_close(struct tr_node *node, const struct tr_record *record);
+bool tr_claim_is_open(const struct tr_node *node, const struct tr_record *record);
 
 /* operation.c */
 void tr_operation_begin(struct tr_node *node, const struct tr_event *event,

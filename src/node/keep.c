@@ -8,7 +8,8 @@
  */
 #include "node/internal.h"
 
-#define ROOM_BESIDE 4096 /* bytes of the log beside a record: names of nodes, its parts */
+#define DROP_YOUNG_MS 2000
+#define ROOM_BESIDE   4096 /* bytes of the log beside a record: names of nodes, its parts */
 
 void tr_arm(struct tr_node *node, tr_ref ref)
 {
@@ -135,41 +136,69 @@ bool tr_has_room(const struct tr_node *node, const struct tr_record *record)
 {
     return node->members_logged == node->member_count &&
            node->waiting_tail - node->waiting_head + (uint64_t)2 * (TR_PARTS_MAX + 1) <
-               TR_NODE_WAITING_MAX &&
+               node->config.limits.waiting &&
            tr_log_has_room(node, tr_log_record_bound(record) + ROOM_BESIDE, false);
 }
 
 /* ---- letting go ---- */
 
-static struct tr_dropped *dropped_slot(const struct tr_node *node, tr_timer_id id, uint64_t part)
+/* A note that is as young as that may still be needed: no frame is on its way for longer, but for
+ * links that have failed. */
+static tr_mono_ms free_from(const struct tr_node *node)
 {
-    return &node->dropped[tr_hash_mix(id + part) % DROPPED_MAX];
+    return node->now_ms + TOMBSTONE_MS - DROP_YOUNG_MS;
+}
+
+bool tr_can_drop(const struct tr_node *node, tr_timer_id id, uint64_t part)
+{
+    bool can =
+        !tr_is_clustered(node) || tr_recent_has_place(&node->dropped, id, part, free_from(node));
+    if (!can)
+        tr_cover(node, RULE_DROPS_FULL);
+    return can;
 }
 
 const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_record *record)
 {
-    const struct tr_dropped *dropped = dropped_slot(node, record->id, record->part);
+    if (node->dropped.busy_until_ms <= node->now_ms)
+        return NULL;
+    const struct tr_recent_note *dropped = tr_recent_find(&node->dropped, record->id, record->part);
     struct tr_order order = tr_record_order(record);
-    bool is_it = dropped->until_ms > node->now_ms && dropped->id == record->id &&
-                 dropped->part == record->part && tr_order_compare(&dropped->order, &order) >= 0;
+    bool is_it = dropped != NULL && dropped->until_ms > node->now_ms &&
+                 tr_order_compare(&dropped->order, &order) >= 0 &&
+                 (!dropped->is_exact || (dropped->order.version == order.version &&
+                                         dropped->order.version_node == order.version_node));
     return is_it ? &dropped->order : NULL;
 }
 
-void tr_note_dropped(struct tr_node *node, const struct tr_record *record)
+void tr_note_dropped(struct tr_node *node, const struct tr_record *record, bool is_exact)
 {
-    if (tr_is_clustered(node) && tr_find_dropped(node, record) == NULL)
-        *dropped_slot(node, record->id, record->part) = (struct tr_dropped){
-            record->id, record->part, tr_record_order(record), node->now_ms + TOMBSTONE_MS};
+    if (!tr_is_clustered(node) || tr_find_dropped(node, record) != NULL)
+        return;
+    struct tr_recent_note *note =
+        tr_recent_place(&node->dropped, record->id, record->part, free_from(node));
+    if (note == NULL)
+        return; /* who could wait has asked tr_can_drop */
+    note->order = tr_record_order(record);
+    note->is_exact = is_exact;
+    tr_recent_keep(&node->dropped, note, node->now_ms + TOMBSTONE_MS);
+}
+
+void tr_forget(struct tr_node *node, tr_ref ref)
+{
+    struct tr_record record;
+    tr_forget_entry(node, ref);
+    tr_book_unpack(&node->book, ref, &record);
+    tr_log_end(node, TR_LOG_DROP, &record);
+    tr_log_dropped(node, &record);
+    tr_count(node, &record, -1);
+    tr_book_remove(&node->book, ref);
 }
 
 void tr_drop(struct tr_node *node, tr_ref ref)
 {
     struct tr_record record;
-    tr_forget_entry(node, ref);
     tr_book_unpack(&node->book, ref, &record);
-    tr_note_dropped(node, &record);
-    tr_log_end(node, TR_LOG_DROP, &record);
-    tr_log_dropped(node, &record);
-    tr_count(node, &record, -1);
-    tr_book_remove(&node->book, ref);
+    tr_note_dropped(node, &record, false);
+    tr_forget(node, ref);
 }

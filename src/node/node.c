@@ -7,6 +7,10 @@
 #define SWEEP_SLICE   2048
 
 #define WORKSPACE_SIZE ((size_t)64 << 10)
+#define NOTES_SHARE    128 /* one part in so many of the memory is for each table of notes, */
+#define NOTES_LEAST    8192
+#define NOTES_MOST     (1u << 20)
+#define WAITING_LEAST  128  /* a timer, its parts and more */
 #define DRAIN_MS       3000 /* others have this long to hear the last */
 
 bool tr_effects_has_room(const struct tr_effects *out, uint32_t count)
@@ -54,7 +58,7 @@ static bool carve_tables(struct tr_node *node, struct tr_memory *memory)
     node->flights = carve(memory, node->config.flights_max * sizeof *node->flights);
     node->destinations = carve(memory, DESTINATIONS_MAX * sizeof *node->destinations);
     node->buckets = carve(memory, BUCKETS * sizeof *node->buckets);
-    node->waiting = carve(memory, TR_NODE_WAITING_MAX * sizeof *node->waiting);
+    node->waiting = carve(memory, node->config.limits.waiting * sizeof *node->waiting);
     node->log.buffer = carve(memory, node->log.batch_cap + TR_LOG_BATCH_HEAD + 8);
     node->log.header = carve(memory, TR_LOG_HEADER_MAX);
     node->log.live = carve(memory, TR_NODE_SEGMENTS_MAX * sizeof *node->log.live);
@@ -63,6 +67,31 @@ static bool carve_tables(struct tr_node *node, struct tr_memory *memory)
     node->members = carve(memory, TR_LOG_NODES_MAX * sizeof *node->members);
     node->peers = carve(memory, TR_LOG_NODES_MAX * sizeof *node->peers);
     return node->peers != NULL;
+}
+
+static struct tr_recent carve_recent(struct tr_memory *memory, uint32_t cap)
+{
+    struct tr_recent_note *notes = carve(memory, cap * sizeof *notes);
+    return (struct tr_recent){.notes = notes, .cap = notes != NULL ? cap : 0};
+}
+
+/* What was not set is as usual. */
+static void set_limits(struct tr_node_limits *limits, size_t memory)
+{
+    uint64_t notes = memory / NOTES_SHARE / sizeof(struct tr_recent_note);
+    uint32_t most = (uint32_t)(notes < NOTES_MOST ? notes : NOTES_MOST);
+    most = most > NOTES_LEAST ? most : NOTES_LEAST;
+    const struct tr_node_limits usual = {
+        most, most, MOVES_MAX, OWED_MAX, TR_NODE_WAITING_MAX, UINT32_MAX, TR_ARENA_MOST};
+    limits->claims = limits->claims > 0 ? limits->claims : usual.claims;
+    limits->drops = limits->drops > 0 ? limits->drops : usual.drops;
+    limits->moves = limits->moves > 0 ? limits->moves : usual.moves;
+    limits->owed = limits->owed > 0 ? limits->owed : usual.owed;
+    limits->waiting = limits->waiting > 0 ? limits->waiting : usual.waiting;
+    limits->slice = limits->slice > 0 ? limits->slice : usual.slice;
+    limits->memory = limits->memory > 0 ? limits->memory : usual.memory;
+    TR_ASSERT(limits->waiting <= TR_NODE_WAITING_MAX && limits->waiting >= WAITING_LEAST);
+    TR_ASSERT((limits->waiting & (limits->waiting - 1)) == 0);
 }
 
 /* What only a cluster needs. */
@@ -77,8 +106,9 @@ static bool carve_cluster(struct tr_node *node, struct tr_memory *memory)
     view->workspace = carve(memory, view->workspace_size);
     node->messages = carve(memory, node->config.messages_max * sizeof *node->messages);
     node->operations = carve(memory, node->config.operations_max * sizeof *node->operations);
-    node->claims = carve(memory, CLAIMS_MAX * sizeof *node->claims);
-    node->dropped = carve(memory, DROPPED_MAX * sizeof *node->dropped);
+    struct tr_node_limits *limits = &node->config.limits;
+    node->claims = carve_recent(memory, limits->claims);
+    node->dropped = carve_recent(memory, limits->drops);
     node->frames = carve(memory, FRAMES_SIZE);
     node->message_free = NONE;
     return node->frames != NULL;
@@ -94,6 +124,7 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     if (node == NULL)
         return NULL;
     node->config = *config;
+    set_limits(&node->config.limits, memory->size);
     memcpy(node->address, config->address.text, config->address.size);
     node->config.address = (struct tr_span){node->address, config->address.size};
     memcpy(node->store_id, config->store_id, sizeof node->store_id);
@@ -105,7 +136,8 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     node->is_popping = config->messages_max == 0; /* in a cluster it waits for its first view */
     node->is_serving = node->is_popping;
     node->settling.again_ms = TR_NODE_NEVER;
-    tr_arena_init(&node->arena, rest.region, rest.size < TR_ARENA_MOST ? rest.size : TR_ARENA_MOST);
+    size_t most = node->config.limits.memory;
+    tr_arena_init(&node->arena, rest.region, rest.size < most ? rest.size : most);
     if (!tr_book_init(&node->book, &node->arena))
         return NULL;
     tr_pops_init(node);
@@ -187,7 +219,7 @@ static void sweep(struct tr_node *node)
     uint64_t live = node->wheel.count - (node->stale < node->wheel.count ? node->stale : 0);
     if (!node->is_sweeping && node->stale > STALE_MIN && node->stale > live / 2)
         node->is_sweeping = true;
-    for (unsigned i = 0; node->is_sweeping && i < SWEEP_SLICE; i++) {
+    for (unsigned i = 0; node->is_sweeping && i < tr_slice(node, SWEEP_SLICE); i++) {
         struct tr_fifo_entry entry;
         if (!tr_wheel_sweep_take(&node->wheel, &entry)) {
             node->is_sweeping = false;
@@ -250,19 +282,23 @@ static bool is_alone(const struct tr_node *node, const struct tr_event *event)
            tr_span_equals(event->of.view.nodes[0].address, node->config.address);
 }
 
-static bool knows_others(const struct tr_node *node)
+/* Others were there before: this one has come to them, whatever it is called by now. */
+static bool has_joined(const struct tr_node *node)
 {
-    for (uint32_t i = 1; i < node->member_count; i++) {
-        if (node->members[i].role != TR_ROLE_NONE)
-            return true;
-    }
-    return false;
+    bool has_others = false;
+    for (uint32_t i = 1; i < node->member_count; i++)
+        has_others |=
+            node->members[i].role == TR_ROLE_STAYING || node->members[i].role == TR_ROLE_LEAVING;
+    bool is_joining = node->members[0].role == TR_ROLE_JOINING;
+    if (has_others && !is_joining)
+        tr_cover(node, RULE_JOINED_LATE);
+    return is_joining || (has_others && !tr_breaks(node, TWIN_ALONE_IS_READY));
 }
 
 static void change_view(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     bool is_first = !tr_is_clustered(node);
-    bool was_alone = !knows_others(node);
+    bool was_alone = !tr_view_has_others(node);
     if (is_first && node->member_count == 1 && is_alone(node, event)) {
         node->is_popping = true; /* it runs without all that a cluster needs */
         node->is_serving = true;
@@ -273,7 +309,7 @@ static void change_view(struct tr_node *node, const struct tr_event *event, stru
         return;
     }
     /* One that was alone and to which others come has missed nothing. One that joins them has. */
-    bool is_joining = was_alone && node->members[0].role == TR_ROLE_JOINING;
+    bool is_joining = was_alone && has_joined(node);
     if (is_joining || (is_first && !node->is_serving)) {
         node->is_clock_checked |= node->is_serving; /* there are timers by its clock as it is */
         node->is_serving = false;
@@ -290,7 +326,12 @@ static void run_cluster(struct tr_node *node, struct tr_effects *out)
     if (!tr_is_clustered(node))
         return;
     tr_members_log(node);
-    if (!node->is_popping && node->phase == PHASE_READY)
+    if (node->log.is_exhausted && node->is_popping) {
+        tr_cover(node, RULE_NOT_POPPING);
+        tr_barrier_begin(node); /* what comes of a pop could not be kept: others make them */
+        tr_beat_now(node);
+    }
+    if (!node->is_popping && node->phase == PHASE_READY && !node->log.is_exhausted)
         tr_barrier_run(node);
     tr_operations_run(node, out);
     tr_claims_run(node);
@@ -410,7 +451,8 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
     if (is_running) {
         /* The batch that is handed out here must not be written to any more in this step. */
         tr_log_run(node, !event->has_more, out);
-        if (!event->has_more)
+        /* Others wait for what has become durable; the rest goes with the turn's end. */
+        if (!event->has_more || event->kind == TR_EVENT_LOG_WRITTEN)
             tr_peers_run(node, out);
     }
     if (node->phase == PHASE_DRAINING)
@@ -449,9 +491,8 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
     tr_mono_ms wake = at == TR_WHEEL_NEVER ? TR_NODE_NEVER : at - node->steady_base;
     tr_mono_ms cluster = tr_is_clustered(node) ? cluster_wake_at(node) : TR_NODE_NEVER;
     wake = cluster < wake ? cluster : wake;
-    if (node->log.is_refused && !node->log.is_asked && node->log.retry_at_ms < wake)
-        wake = node->log.retry_at_ms;
-    return wake;
+    tr_mono_ms log = tr_log_wake_at(node);
+    return log < wake ? log : wake;
 }
 
 void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *record)
@@ -498,6 +539,7 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->waiting = node->waiting_tail - node->waiting_head;
     stats->is_ready = node->phase == PHASE_READY;
     stats->is_disk_full = node->log.is_refused;
+    stats->is_log_full = node->log.is_exhausted;
     stats->is_serving = node->phase == PHASE_READY && node->is_serving;
     stats->operations = node->operation_count;
     stats->is_ahead = tr_is_ahead(node);

@@ -43,6 +43,18 @@ struct tr_view_node {
     enum tr_role role;
 };
 
+/* How much of something there may be at once; 0: as much as is usual for the memory. The simulator
+ * draws a handful, to see what happens when they are reached. */
+struct tr_node_limits {
+    uint32_t claims;  /* pops of other nodes that are remembered */
+    uint32_t drops;   /* records that were let go, likewise */
+    uint32_t moves;   /* records that this node moves */
+    uint32_t owed;    /* records that another node is to acknowledge */
+    uint32_t waiting; /* entries that wait for the log; a power of two */
+    uint32_t slice;   /* records that one step looks at, of each of its walks */
+    size_t memory;    /* bytes for records, of the memory that is left for them */
+};
+
 struct tr_node_config {
     struct tr_span address;                 /* host:port, as clients and peers know it */
     uint64_t seed;                          /* of the node's random numbers */
@@ -55,6 +67,7 @@ struct tr_node_config {
     uint32_t flights_max;    /* callbacks under way at once */
     uint32_t messages_max;   /* that wait to be sent to other nodes; 0: there are none */
     uint32_t operations_max; /* client writes under way in the cluster; 0: likewise */
+    struct tr_node_limits limits;
 
     /* These may change while it runs. */
     uint32_t per_destination; /* of them, to one destination */
@@ -160,6 +173,8 @@ enum tr_note {
     TR_NOTE_DISK_HEALED,
     TR_NOTE_LOG_EXHAUSTED, /* not even the reserve is left: pops wait */
     TR_NOTE_TAIL_CUT,      /* number = bytes */
+    TR_NOTE_TAIL_DAMAGED,  /* likewise; its batch was all there, so it may have been acknowledged */
+    TR_NOTE_PEER_LESS,     /* a node comes back with less than it had: number = which */
     TR_NOTE_CLOCK_STEPPED, /* number = wall less steady time, ms, signed */
     TR_NOTE_MEMORY_FULL,
     TR_NOTE_PEER_UP,        /* number = which */
@@ -277,7 +292,8 @@ struct tr_node_stats {
     uint64_t forgotten_early; /* tombstones let go for want of memory */
     uint64_t operations;      /* clients' requests under way in the cluster */
     bool is_ready;
-    bool is_disk_full;
+    bool is_disk_full; /* new timers are refused, */
+    bool is_log_full;  /* and pops wait */
     bool is_serving;   /* it takes requests */
     bool is_unsettled; /* it may hold records that belong elsewhere */
     bool is_ahead;     /* its clock is, of most others': it takes no writes */

@@ -148,6 +148,8 @@ void tr_operation_answered(struct tr_node *node, uint64_t number, uint16_t membe
         tr_write_answered(node, operation, member, result, held, out);
     else if (result == TR_RESULT_STALE)
         tr_write_contested(node, operation, member, held, out);
+    else if (result == TR_RESULT_STORED)
+        tr_write_late(operation, member);
 }
 
 void tr_operation_dropped(struct tr_node *node, uint64_t number, uint16_t member,
@@ -158,10 +160,24 @@ void tr_operation_dropped(struct tr_node *node, uint64_t number, uint16_t member
         return;
     tr_operation_close(operation, member);
     if (operation->stage == STAGE_TELLING && !tr_operation_has_open(node, operation))
-        tr_operation_finish(node, operation, out);
+        tr_write_finish(node, operation, out);
 }
 
 /* ---- the life of one ---- */
+
+/* A node is not silent before its answer could be here. */
+static uint64_t patience(const struct tr_node *node)
+{
+    uint64_t longest_ms = 0;
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        const struct tr_peer *peer = &node->peers[i];
+        if (peer->is_up && peer->trip_ms > longest_ms)
+            longest_ms = peer->trip_ms;
+    }
+    uint64_t patience_ms = 2 * longest_ms + TRIP_BESIDE_MS;
+    bool is_long = patience_ms > SILENT_MS && !tr_breaks(node, TWIN_SLOW_IS_SILENT);
+    return is_long ? patience_ms : SILENT_MS;
+}
 
 static struct tr_operation *take(struct tr_node *node)
 {
@@ -185,6 +201,7 @@ void tr_operation_begin(struct tr_node *node, const struct tr_event *event,
         .kind = kind,
         .is_drawn = kind == TR_API_CREATE && (record->flags & TR_RECORD_KEYED) == 0,
         .started_ms = node->now_ms,
+        .patience_ms = patience(node),
         .factor = (uint8_t)record->factor,
         .id = record->id,
         .version = record->version,
@@ -195,8 +212,8 @@ void tr_operation_begin(struct tr_node *node, const struct tr_event *event,
         return;
     }
     *operation = begun;
-    if (node->operation_count == 0 || node->operations_ms > node->now_ms + SILENT_MS)
-        node->operations_ms = node->now_ms + SILENT_MS;
+    if (node->operation_count == 0 || node->operations_ms > node->now_ms + begun.patience_ms)
+        node->operations_ms = node->now_ms + begun.patience_ms;
     operation->mode = begun.is_drawn ? TR_WRITE_CREATE : TR_WRITE_REPLACE;
     node->operation_count++;
     bool is_keyed = kind == TR_API_CREATE && !begun.is_drawn;
@@ -220,24 +237,25 @@ void tr_operation_read(const struct tr_node *node, uint32_t index, struct tr_rec
 static tr_mono_ms next_of(const struct tr_operation *operation)
 {
     if (operation->stage == STAGE_TELLING)
-        return operation->started_ms + TELL_MS;
+        return operation->started_ms + 4 * operation->patience_ms;
     if (operation->stage == STAGE_ASKING || operation->is_late)
-        return operation->started_ms + LIMIT_MS;
-    return operation->started_ms + SILENT_MS;
+        return operation->started_ms + 2 * operation->patience_ms;
+    return operation->started_ms + operation->patience_ms;
 }
 
 static void run(struct tr_node *node, struct tr_operation *operation, struct tr_effects *out)
 {
-    bool is_over = node->now_ms >= operation->started_ms + LIMIT_MS;
+    bool is_over = node->now_ms >= operation->started_ms + 2 * operation->patience_ms;
     if (operation->stage == STAGE_ASKING)
         tr_ask_conclude(node, operation, is_over, out);
     else if (operation->stage == STAGE_TELLING) {
         if (!tr_operation_has_open(node, operation) ||
-            node->now_ms >= operation->started_ms + TELL_MS)
-            tr_operation_finish(node, operation, out);
+            node->now_ms >= operation->started_ms + 4 * operation->patience_ms)
+            tr_write_finish(node, operation, out);
     } else if (is_over) {
         tr_write_conclude(node, operation, true, out);
-    } else if (!operation->is_late && node->now_ms >= operation->started_ms + SILENT_MS) {
+    } else if (!operation->is_late &&
+               node->now_ms >= operation->started_ms + operation->patience_ms) {
         tr_write_stand_in(node, operation, out);
     }
 }

@@ -5,9 +5,11 @@
 
 #include "node/internal.h"
 
-#define SILENT_MS 250 /* then somebody stands in */
-#define LIMIT_MS  500
-#define TELL_MS   1000 /* since the request came */
+/* A request's patience, or what twice a round trip takes: after it somebody stands in for who is
+ * silent, after twice as much it is answered with what there is, and after four times as much who
+ * is to be told has been waited for long enough. */
+#define SILENT_MS      250
+#define TRIP_BESIDE_MS 50 /* what a sync takes, and more */
 
 /* operation.c */
 struct tr_record tr_operation_unpack(const struct tr_node *node,
@@ -44,11 +46,15 @@ void tr_write_begin(struct tr_node *node, struct tr_operation *operation, struct
 void tr_write_answered(struct tr_node *node, struct tr_operation *operation, uint16_t member,
                        enum tr_frame_result result, const struct tr_record *held,
                        struct tr_effects *out);
+/* One that was not waited for any more has it, too. */
+void tr_write_late(struct tr_operation *operation, uint16_t member);
 /* One that was told to let go has something higher. */
 void tr_write_contested(struct tr_node *node, struct tr_operation *operation, uint16_t member,
                         const struct tr_record *held, struct tr_effects *out);
 void tr_write_conclude(struct tr_node *node, struct tr_operation *operation, bool is_over,
                        struct tr_effects *out);
+/* Nothing more is to be told: it is decided, and answered. */
+void tr_write_finish(struct tr_node *node, struct tr_operation *operation, struct tr_effects *out);
 void tr_write_stand_in(struct tr_node *node, struct tr_operation *operation,
                        struct tr_effects *out);
 

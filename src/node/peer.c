@@ -13,13 +13,15 @@
 #include "node/internal.h"
 
 #define BEAT_MS     100
-#define HEARS_MS    1000   /* its last frame tells what of us it had heard by then */
-#define SILENT_MS   60000  /* a link on which nothing was heard for so long is given up */
-#define PEER_SHARE  4      /* of the pool of messages one peer has at most this part */
-#define SAMPLE_MS   500    /* what took longer does not tell the time */
-#define BATCH_SIZE  32768  /* bytes after which a frame takes no more entries, */
-#define BATCH_COUNT 1024   /* and entries */
-#define BULK_SIZE   16384  /* bytes of records in bulk: what they take to store delays others */
+#define HEARS_MS    1000  /* its last frame tells what of us it had heard by then */
+#define SILENT_MS   60000 /* a link on which nothing was heard for so long is given up */
+#define PEER_SHARE  4     /* of the pool of messages one peer has at most this part */
+#define SAMPLE_MS   1500  /* what took longer does not tell the time */
+#define BATCH_SIZE  32768 /* bytes after which a frame takes no more entries, */
+#define BATCH_COUNT 1024  /* and entries */
+#define BULK_SIZE   16384 /* bytes of records in bulk: what they take to store delays others */
+#define TRIP_WEIGHT 8
+#define FRESH_MS    800    /* less than until it is owed again */
 #define FRAME_ROOM  131072 /* more than a frame takes, the last entry's opaque data aside */
 
 bool tr_node_is_up(const struct tr_node *node, uint16_t member)
@@ -49,17 +51,33 @@ void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_pe
 
 /* ---- messages ---- */
 
-void tr_send(struct tr_node *node, uint16_t index, struct tr_message message)
+bool tr_can_send(const struct tr_node *node, uint16_t index, enum tr_message_kind kind)
+{
+    const struct tr_peer *peer = &node->peers[index];
+    uint32_t share = node->config.messages_max / PEER_SHARE;
+    bool is_bulk = kind >= MESSAGE_DROP; /* it leaves room for what somebody waits for */
+    bool is_empty = node->message_free == NONE && node->message_fresh == node->config.messages_max;
+    return peer->is_greeted && peer->count < (is_bulk ? share / 2 : share) && !is_empty;
+}
+
+/* Whether it tells what the other node is to have: if that is lost, the book is walked for it. Of
+ * the rest somebody asks again. */
+static bool is_of_record(enum tr_message_kind kind)
+{
+    return kind == MESSAGE_OUTCOME || kind == MESSAGE_PART || kind == MESSAGE_COPY ||
+           kind == MESSAGE_DROP;
+}
+
+bool tr_send(struct tr_node *node, uint16_t index, struct tr_message message)
 {
     struct tr_peer *peer = &node->peers[index];
     uint32_t slot = node->message_free;
-    uint32_t share = node->config.messages_max / PEER_SHARE;
-    bool is_bulk = message.kind >= MESSAGE_DROP; /* it leaves room for what somebody waits for */
-    bool is_full = peer->count >= (is_bulk ? share / 2 : share) ||
-                   (slot == NONE && node->message_fresh == node->config.messages_max);
-    if (!peer->is_greeted || is_full) {
-        peer->is_behind = true;
-        return;
+    if (!tr_can_send(node, index, message.kind)) {
+        if (is_of_record(message.kind)) {
+            peer->is_behind = true;
+            peer->is_passed |= peer->cursor > 0; /* the walk that is under way may be beyond it */
+        }
+        return false;
     }
     if (slot != NONE)
         node->message_free = node->messages[slot].next;
@@ -75,6 +93,7 @@ void tr_send(struct tr_node *node, uint16_t index, struct tr_message message)
     queue->last = slot;
     queue->count++;
     peer->count++;
+    return true;
 }
 
 static void drop_first(struct tr_node *node, struct tr_peer *peer, struct tr_queue *queue)
@@ -168,12 +187,23 @@ static void send_hello(struct tr_node *node, uint16_t index, struct tr_effects *
     node->peers[index].beat_ms = node->now_ms;
 }
 
-static uint8_t beat_flags(const struct tr_node *node, const struct tr_peer *peer)
+bool tr_is_out_of_date(const struct tr_node *node, uint16_t peer)
 {
-    bool is_popping = node->is_popping && node->phase == PHASE_READY;
+    return !tr_view_has_others(node) && node->peers[peer].view != node->view.id &&
+           !tr_breaks(node, TWIN_ALONE_IS_READY);
+}
+
+static uint8_t beat_flags(const struct tr_node *node, uint16_t index)
+{
+    const struct tr_peer *peer = &node->peers[index];
+    bool is_known = !tr_is_out_of_date(node, index); /* else it cannot be counted on */
+    bool is_popping = node->is_popping && node->phase == PHASE_READY && is_known;
+    bool is_serving = node->is_serving && is_known;
     bool is_starting = (peer->flags & TR_BEAT_READY) == 0;
     bool owes = peer->is_behind || node->is_claiming_all || (is_starting && peer->count > 0);
-    return (uint8_t)((is_popping ? TR_BEAT_POPPING : 0) | (node->is_serving ? TR_BEAT_READY : 0) |
+    bool has_backlog = peer->version >= 2 && tr_has_backlog(node);
+    return (uint8_t)((has_backlog ? TR_BEAT_BACKLOG : 0) | (is_popping ? TR_BEAT_POPPING : 0) |
+                     (is_serving ? TR_BEAT_READY : 0) |
                      (node->settling.is_unsettled ? TR_BEAT_UNSETTLED : 0) |
                      (owes && node->is_popping ? TR_BEAT_OWES : 0));
 }
@@ -189,15 +219,24 @@ static void send_beat(struct tr_node *node, uint16_t index, struct tr_effects *o
     frame.of.beat.position = node->log.synced;
     frame.of.beat.memory_fill = (uint8_t)(100 - tr_arena_room(&node->arena) / 10);
     frame.of.beat.disk_fill = node->log.is_refused ? 100 : 0;
-    frame.of.beat.flags = beat_flags(node, peer);
+    frame.of.beat.flags = beat_flags(node, index);
     frame.of.beat.popping_from_ms = node->popping_from_ms;
     tr_frame_put(&writer, &frame);
     end_frame(node, index, &writer, out);
     peer->beat_ms = node->now_ms + BEAT_MS;
 }
 
-/* The record of a message, as it is now. False: there is nothing to say of it any more. One that is
- * not durable may be read; to be kept elsewhere it has to be. */
+/* Whether the node that made a write may still be busy with it: it may find that the id is taken,
+ * and take it back. Until then nobody else passes it on; who lacks it later is sent it then. */
+static bool is_fresh(const struct tr_node *node, const struct tr_record *record)
+{
+    return record->moves == 0 && record->sequence == 1 && record->attempt == 0 &&
+           (record->version >> 16) + FRESH_MS > tr_clock(node) >> 16 &&
+           (record->flags & TR_RECORD_TOMBSTONE) == 0;
+}
+
+/* The record of a message, as it is now. False: there is nothing to say of it any more, or not yet.
+ * One that is not durable, or not decided, may be read; to be kept elsewhere it has to be. */
 static bool find_record(const struct tr_node *node, const struct tr_message *message,
                         struct tr_record *record)
 {
@@ -206,7 +245,8 @@ static bool find_record(const struct tr_node *node, const struct tr_message *mes
     if (ref == TR_ARENA_NONE || (tr_book_state(&node->book, ref) == TR_STATE_UNSAFE && !is_read))
         return false;
     tr_book_unpack(&node->book, ref, record);
-    return true;
+    bool is_early = message->kind == MESSAGE_COPY && is_fresh(node, record);
+    return is_read || (!tr_claim_is_open(node, record) && !is_early);
 }
 
 static void put_record(const struct tr_node *node, struct tr_writer *writer,
@@ -411,7 +451,8 @@ bool tr_all_are_told(struct tr_node *node)
 /* ---- frames in ---- */
 
 /* A store that is another one, or an older state of itself, may have lost what it had. */
-static void meet_store(struct tr_node *node, uint16_t index, const struct tr_frame *frame)
+static void meet_store(struct tr_node *node, uint16_t index, const struct tr_frame *frame,
+                       struct tr_effects *out)
 {
     struct tr_peer *peer = &node->peers[index];
     const struct tr_log_incarnation *history = frame->of.hello.incarnations;
@@ -426,6 +467,7 @@ static void meet_store(struct tr_node *node, uint16_t index, const struct tr_fra
     if (peer->has_store && (!is_same || is_rolled_back)) {
         tr_cover(node, is_same ? RULE_ROLLED_BACK : RULE_NEW_STORE);
         tr_forget_acks(node, index);
+        tr_note(out, TR_NOTE_PEER_LESS, 0, index);
     }
     memcpy(peer->store_id, frame->of.hello.store_id, sizeof peer->store_id);
     peer->has_store = true;
@@ -441,8 +483,12 @@ static void greet(struct tr_node *node, uint16_t index, const struct tr_frame *f
         reset(node, index, out);
         return;
     }
-    meet_store(node, index, frame);
+    meet_store(node, index, frame, out);
     peer->is_greeted = true;
+    peer->version = (uint8_t)(frame->of.hello.version < TR_FRAME_VERSION ? frame->of.hello.version
+                                                                         : TR_FRAME_VERSION);
+    peer->trip_ms = 0;
+    peer->backlog_until_ms = 0;
     peer->view = frame->of.hello.view;
     peer->incarnation = frame->of.hello.incarnations[count - 1].number;
     peer->tick_ms = frame->of.hello.tick_ms;
@@ -471,6 +517,10 @@ static void hear_beat(struct tr_node *node, uint16_t index, const struct tr_fram
     /* Said after it has heard of this barrier, not before a pause of ours. */
     bool is_fresh = frame->heard_ms >= node->barrier_ms;
     peer->has_told |= is_fresh && (peer->flags & TR_BEAT_OWES) == 0;
+    if ((peer->flags & TR_BEAT_BACKLOG) != 0)
+        tr_backlog_heard(node, index);
+    if ((peer->flags & TR_BEAT_POPPING) != 0)
+        peer->popped_ms = node->now_ms;
     tr_hear_stamp(node, frame->of.beat.stamp);
 }
 
@@ -532,8 +582,10 @@ static void hear_keys(struct tr_node *node, uint16_t index, struct tr_reader *re
         while (tr_frame_get_key(reader, &record))
             tr_claim_heard(node, index, &record);
     } else {
-        while (tr_frame_get_mark(reader, &record, &mask))
+        while (tr_frame_get_mark(reader, &record, &mask)) {
             tr_marked(node, TR_ARENA_NONE, &record, mask);
+            tr_claim_close(node, &record);
+        }
     }
 }
 
@@ -562,6 +614,17 @@ static bool is_too_old(const struct tr_node *node, const struct tr_frame *frame)
     return is_old;
 }
 
+/* The answer to a heartbeat has waited for a frame to travel with: the shortest tell, and those
+ * that become longer are believed little by little. */
+static void measure_trip(const struct tr_node *node, struct tr_peer *peer)
+{
+    uint64_t trip_ms = node->now_ms - peer->echo_ms;
+    if (peer->trip_ms == 0 || trip_ms < peer->trip_ms)
+        peer->trip_ms = trip_ms;
+    else
+        peer->trip_ms += (trip_ms - peer->trip_ms + TRIP_WEIGHT - 1) / TRIP_WEIGHT;
+}
+
 void tr_frame_received(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     uint16_t index = event->of.frame.peer;
@@ -578,8 +641,10 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
         return;
     }
     peer->heard_ms = node->now_ms;
-    if (frame.heard_ms > peer->echo_ms && frame.heard_ms <= node->now_ms)
+    if (frame.heard_ms > peer->echo_ms && frame.heard_ms <= node->now_ms) {
         peer->echo_ms = frame.heard_ms;
+        measure_trip(node, peer);
+    }
     switch (frame.kind) {
     case TR_FRAME_HELLO:
         greet(node, index, &frame, out);

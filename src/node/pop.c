@@ -111,7 +111,6 @@ static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct 
     node->flight_count++;
     node->destinations[destination].flights++;
     tr_book_set_state(&node->book, ref, TR_STATE_FLYING);
-    tr_claim_later(node, ref);
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_FIRE);
     node->busy_ms = node->now_ms;
     effect->of.fire.flight = index;
@@ -133,7 +132,7 @@ void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_
         flight->order = tr_record_order(record);
         tr_forget_entry(node, ref);
         tr_book_set_state(&node->book, ref, TR_STATE_FLYING);
-        tr_claim_later(node, ref);
+        tr_claim_later(node, ref, record);
         return;
     }
 }
@@ -197,7 +196,8 @@ bool tr_is_popping(const struct tr_node *node, uint16_t member)
 }
 
 /* How many nodes come before this one, and whether any of them will see to it. */
-static unsigned rank_of(const struct tr_node *node, const struct tr_record *record, bool *is_first)
+static unsigned rank_of(const struct tr_node *node, const struct tr_record *record, bool *is_first,
+                        bool *is_stray)
 {
     uint16_t turns[TR_NAMES_MAX];
     unsigned count = tr_turns(node, record, record->attempt, turns);
@@ -205,6 +205,7 @@ static unsigned rank_of(const struct tr_node *node, const struct tr_record *reco
     *is_first = true;
     for (; rank < count && turns[rank] != 0; rank++)
         *is_first &= !tr_is_popping(node, turns[rank]) && !tr_breaks(node, TWIN_NO_TAKEOVER);
+    *is_stray = rank == count && !tr_breaks(node, TWIN_STRAY_POPS);
     return rank;
 }
 
@@ -212,8 +213,18 @@ static unsigned rank_of(const struct tr_node *node, const struct tr_record *reco
 static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record)
 {
     bool is_first = false;
-    unsigned rank = rank_of(node, record, &is_first);
+    bool is_stray = false;
+    unsigned rank = rank_of(node, record, &is_first, &is_stray);
     tr_steady_ms latest = record->due_ms + (uint64_t)rank * POSITION_MS;
+    if (is_stray && !is_first) {
+        tr_cover(node, RULE_STRAY_WAITS);
+        return node->steady_ms + LOOK_MS; /* its turn never comes while one that is named is up */
+    }
+    if (!is_first && rank > 0 && latest <= node->steady_ms) {
+        tr_steady_ms held_ms = tr_held_until(node, record); /* all were: not all at once, now */
+        if (held_ms > record->due_ms)
+            latest = held_ms + (uint64_t)rank * POSITION_MS;
+    }
     if (is_first || latest <= node->steady_ms) {
         if (rank > 0)
             tr_cover(node, is_first ? RULE_TAKEOVER : RULE_LATE_TURN);
@@ -224,6 +235,9 @@ static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record
         }
         node->stats.held_back++;
         tr_cover(node, RULE_CLAIM_HELD);
+        if (is_first)
+            node->backlog_ms =
+                node->now_ms; /* those after this one leave to it what it waits for */
         return node->steady_ms + LOOK_MS;
     }
     tr_steady_ms next = record->due_ms + SUSPECT_MS;
@@ -247,7 +261,7 @@ bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *en
     return entry->due_ms >= due_ms; /* a claim may hold it back for as long as it likes */
 }
 
-static void look_again(struct tr_node *node, tr_ref ref, tr_steady_ms at_ms)
+void tr_look_again(struct tr_node *node, tr_ref ref, tr_steady_ms at_ms)
 {
     bool is_armed = tr_wheel_arm(&node->wheel, ref, at_ms);
     TR_ASSERT(is_armed);
@@ -346,8 +360,17 @@ static bool put_off(struct tr_node *node, tr_ref ref)
     tr_steady_ms at_ms = node->is_popping ? turn_at(node, &record) : node->steady_ms + LOOK_MS;
     if (at_ms <= node->steady_ms)
         return false;
-    look_again(node, ref, at_ms);
+    tr_look_again(node, ref, at_ms);
     return true;
+}
+
+static void claim_later(struct tr_node *node, tr_ref ref)
+{
+    struct tr_record record;
+    if (!tr_is_clustered(node))
+        return;
+    tr_book_unpack(&node->book, ref, &record);
+    tr_claim_later(node, ref, &record);
 }
 
 static void run_due(struct tr_node *node, struct tr_effects *out)
@@ -356,7 +379,7 @@ static void run_due(struct tr_node *node, struct tr_effects *out)
     if (!node->is_popping && !tr_is_clustered(node))
         return;
     tr_wheel_advance(&node->wheel, node->steady_ms);
-    for (unsigned i = 0; i < DUE_SLICE; i++) {
+    for (unsigned i = 0; i < tr_slice(node, DUE_SLICE); i++) {
         if (!can_fire(node) || !tr_effects_has_room(out, 8) || !tr_wheel_pop(&node->wheel, &entry))
             return;
         if (!tr_entry_is_live(node, &entry)) {
@@ -367,11 +390,12 @@ static void run_due(struct tr_node *node, struct tr_effects *out)
             continue;
         if ((tr_book_flags(&node->book, entry.ref) & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) != 0) {
             tr_book_set_state(&node->book, entry.ref, TR_STATE_UNSAFE); /* out of the wheel */
-            tr_drop(node, entry.ref);
+            tr_forget(node, entry.ref);
             continue;
         }
         uint32_t index = find_destination(node, origin_hash(node, entry.ref));
         struct tr_destination *destination = &node->destinations[index];
+        claim_later(node, entry.ref);
         if (destination->flights < destination->limit && destination->queue.count == 0) {
             fire(node, entry.ref, index, out);
             continue;
@@ -380,7 +404,6 @@ static void run_due(struct tr_node *node, struct tr_effects *out)
         bool is_queued = tr_fifo_push(&destination->queue, &node->arena, entry);
         TR_ASSERT(is_queued); /* its entry in the wheel took as much */
         tr_book_set_state(&node->book, entry.ref, TR_STATE_QUEUED);
-        tr_claim_later(node, entry.ref);
         node->stats.queued++;
     }
 }
@@ -388,6 +411,11 @@ static void run_due(struct tr_node *node, struct tr_effects *out)
 bool tr_pops_can_run(const struct tr_node *node)
 {
     return can_fire(node);
+}
+
+bool tr_pops_wait(const struct tr_node *node)
+{
+    return node->wheel.ready.count > 0 && !has_flight(node);
 }
 
 bool tr_pops_want_tick(const struct tr_node *node)

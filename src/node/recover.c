@@ -6,6 +6,8 @@
  */
 #include "node/internal.h"
 
+#include "wire/text.h"
+
 #define REPLAY_SLICE    16384 /* entries in a step */
 #define RECORD_ROOM     2048  /* of a batch, beside the largest record */
 #define RESTART_LATE_MS 2     /* what the clocks may differ by unlogged: rather late than early */
@@ -34,7 +36,7 @@ static void read_header(struct tr_node *node, const struct tr_log_segment *segme
     struct tr_reader reader = tr_reader_on(header.nodes.text, header.nodes.size);
     for (uint32_t i = 0; i < header.node_count; i++) {
         struct tr_span address = tr_get_span(&reader);
-        if (i > 0)
+        if (i > 0 && address.size > 0)
             tr_member_set(node, (uint16_t)i, address);
     }
 }
@@ -51,7 +53,8 @@ static void sort_rest(struct tr_node *node, const struct tr_log_check *check,
 {
     struct tr_replay *replay = &node->replay;
     if (check->verdict == TR_LOG_TORN)
-        tr_note(out, TR_NOTE_TAIL_CUT, replay->segments[check->segment].number, check->tail_bytes);
+        tr_note(out, check->is_whole ? TR_NOTE_TAIL_DAMAGED : TR_NOTE_TAIL_CUT,
+                replay->segments[check->segment].number, check->tail_bytes);
     uint64_t next = node->log.segment + 1;
     for (size_t i = check->used; i < replay->count; i++) {
         const struct tr_log_segment *segment = &replay->segments[i];
@@ -114,11 +117,29 @@ void tr_recovery_start(struct tr_node *node, const struct tr_event *event, struc
     set_steady(node);
 }
 
+/* A log that was repaired may have lost the names of nodes: what it says of them is of no use. */
+static void forget_strangers(const struct tr_node *node, struct tr_record *record)
+{
+    bool is_known = true;
+    for (unsigned i = 0; i < record->list_count; i++)
+        is_known &= node->members[record->list[i] % TR_LOG_NODES_MAX].address_size > 0;
+    for (unsigned i = 0; i < record->from_count; i++)
+        is_known &= node->members[record->from[i] % TR_LOG_NODES_MAX].address_size > 0;
+    if (is_known)
+        return;
+    record->list_count = 1;
+    record->list[0] = 0;
+    record->from_count = 0;
+    record->gone = 0;
+    record->flags &= (uint8_t)~TR_RECORD_MOVING;
+}
+
 static void apply_record(struct tr_node *node, struct tr_record *record, uint64_t segment,
                          bool *is_full)
 {
     struct tr_record held;
     tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    forget_strangers(node, record);
     record->segment = (uint32_t)(segment & 0xffffff);
     if (ref != TR_ARENA_NONE) {
         tr_book_unpack(&node->book, ref, &held);
@@ -209,6 +230,7 @@ static enum tr_log_verdict apply(struct tr_node *node, struct tr_log_entry *entr
     case TR_LOG_MARKS:
     case TR_LOG_INCARNATION:
     case TR_LOG_CLEAN_STOP:
+    case TR_LOG_OLDEST:
         return TR_LOG_SOUND;
     }
     return TR_LOG_SOUND;
@@ -219,7 +241,7 @@ static enum tr_log_verdict apply(struct tr_node *node, struct tr_log_entry *entr
 static bool arm_all(struct tr_node *node)
 {
     struct tr_replay *replay = &node->replay;
-    for (unsigned i = 0; i < REPLAY_SLICE; i++) {
+    for (unsigned i = 0; i < tr_slice(node, REPLAY_SLICE); i++) {
         tr_ref ref = tr_arena_next_record(&node->arena, replay->armed);
         if (ref == TR_ARENA_NONE)
             return true;
@@ -229,11 +251,25 @@ static bool arm_all(struct tr_node *node)
     return false;
 }
 
+/* Where a name is missing between others, a name that no node has takes its place. */
+static void fill_names(struct tr_node *node)
+{
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        char name[16] = "lost-";
+        struct tr_writer out = tr_writer_on(name + 5, sizeof name - 5);
+        if (node->members[i].address_size > 0)
+            continue;
+        tr_put_decimal(&out, i);
+        tr_member_set(node, (uint16_t)i, (struct tr_span){name, 5 + out.size});
+    }
+}
+
 /* Everything is replayed: begins the segment of this start. */
 static void finish(struct tr_node *node, struct tr_effects *out)
 {
     struct tr_replay *replay = &node->replay;
     struct tr_log_state *log = &node->log;
+    fill_names(node);
     uint64_t first = 0;
     uint64_t previous_end = 0;
     if (replay->count > 0) {
@@ -288,7 +324,7 @@ void tr_recovery_run(struct tr_node *node, struct tr_effects *out)
 {
     struct tr_replay *replay = &node->replay;
     unsigned entries = 0;
-    while (replay->index < replay->count && entries < REPLAY_SLICE) {
+    while (replay->index < replay->count && entries < tr_slice(node, REPLAY_SLICE)) {
         const struct tr_log_segment *segment = &replay->segments[replay->index];
         struct tr_log_batch batch;
         if (replay->offset == 0)

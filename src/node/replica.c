@@ -128,16 +128,22 @@ static void end_parts(struct tr_node *node, const struct tr_record *record)
     }
 }
 
-/* Whoever held what is replaced here, and is not named any more, must hear of it; while it moves,
- * who moves it sees to that. */
-static void inherit(struct tr_record *record, const struct tr_record *held)
+/* Whoever held what is replaced here, and is not named any more, must hear of it. While it moves,
+ * who moves it sees to that; but of those who were to be told already that node may not know. */
+static void inherit(const struct tr_node *node, struct tr_record *record,
+                    const struct tr_record *held)
 {
     uint16_t names[TR_NAMES_MAX];
     bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
-    unsigned count = is_moving ? 0 : tr_names(held, names);
+    bool was_moving = (held->flags & TR_RECORD_MOVING) != 0;
+    unsigned count = is_moving ? held->from_count * !was_moving : tr_names(held, names);
     for (unsigned i = 0; i < count; i++) {
-        if (names[i] != 0 && !tr_is_named(record, names[i]))
-            tr_remember(record, names[i]);
+        uint16_t name = is_moving ? held->from[i] : names[i];
+        if (name == 0 || tr_is_named(record, name))
+            continue;
+        if (is_moving)
+            tr_cover(node, RULE_INHERITED);
+        tr_remember(record, name);
     }
 }
 
@@ -166,7 +172,7 @@ static enum tr_frame_result store(struct tr_node *node, struct tr_record *record
         int order = compare(node, &held, record);
         if (order >= 0)
             return order == 0 ? TR_RESULT_HELD : TR_RESULT_STALE;
-        inherit(record, &held);
+        inherit(node, record, &held);
     }
     tr_ref before = *ref;
     *ref = tr_put(node, record, before);
@@ -233,7 +239,7 @@ static void adopt(struct tr_node *node, tr_ref ref, const struct tr_record *olde
     bool is_flying = tr_book_state(&node->book, ref) == TR_STATE_FLYING;
     tr_book_unpack(&node->book, ref, &held);
     uint8_t count = held.from_count;
-    inherit(&held, older);
+    inherit(node, &held, older);
     if (held.from_count == count || !tr_has_room(node, &held))
         return;
     tr_cover(node, RULE_ADOPTED);
@@ -245,6 +251,16 @@ static void adopt(struct tr_node *node, tr_ref ref, const struct tr_record *olde
     tr_tell(node, placed, TELL_DURABLE);
 }
 
+/* Whether what is new here may be stored. A full disk takes what ends or changes a record, and
+ * nothing that is new to it. */
+static bool may_grow(const struct tr_node *node, const struct tr_record *record, bool is_there)
+{
+    bool may = !node->log.is_refused || is_there || (record->flags & TR_RECORD_TOMBSTONE) != 0;
+    if (!may)
+        tr_cover(node, RULE_FULL_OF_LIVE);
+    return may;
+}
+
 enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mode, bool has_room,
                                      struct tr_record *record, tr_ref *ref)
 {
@@ -254,10 +270,17 @@ enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mo
     bool is_there = *ref != TR_ARENA_NONE;
     if (is_there)
         tr_book_unpack(&node->book, *ref, &held);
+    const struct tr_order *dropped = is_there ? NULL : tr_find_dropped(node, record);
+    if (dropped != NULL && !tr_breaks(node, TWIN_WRITE_AFTER_DROP)) {
+        tr_cover(node, RULE_LATE_WRITE);
+        bool is_it =
+            dropped->version == record->version && dropped->version_node == record->version_node;
+        return is_it ? TR_RESULT_HELD : TR_RESULT_STALE; /* it has moved on, or something higher */
+    }
     bool is_same = is_there && tr_is_same_write(&held, record);
     enum tr_frame_result result =
         is_there && !is_same ? judge(node, mode, &held, record) : TR_RESULT_STORED;
-    if (result == TR_RESULT_STORED && !has_room) {
+    if (result == TR_RESULT_STORED && (!has_room || !may_grow(node, record, is_there))) {
         tr_cover(node, RULE_FULL);
         return TR_RESULT_FULL;
     }
@@ -277,12 +300,24 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write
     tr_ref ref = TR_ARENA_NONE;
     enum tr_frame_result result = TR_RESULT_FULL;
     bool is_sound = localize(node, &write->record);
-    bool has_room = is_sound && tr_has_room(node, record) && node->phase == PHASE_READY;
+    /* One that stops is not counted on; but what it holds it does not show after it has ended. */
+    bool is_stopping = node->phase != PHASE_READY;
+    bool is_taken = (!is_stopping && !tr_is_out_of_date(node, peer)) ||
+                    tr_book_find(&node->book, record->id, record->part) != TR_ARENA_NONE;
+    bool has_room = is_sound && tr_has_room(node, record) && is_taken;
+    if (is_sound && write->mode == TR_WRITE_REPLACE)
+        tr_claim_prepare(node, peer, record);
     tr_hear_stamp(node, record->version);
     if (is_sound)
         result = tr_replica_take(node, write->mode, has_room, record, &ref);
+    if (result == TR_RESULT_STORED && write->mode == TR_WRITE_REPLACE)
+        tr_claim_open(node, peer, record);
     if (result == TR_RESULT_STALE && tr_breaks(node, TWIN_STALE_IGNORED))
         result = TR_RESULT_HELD;
+    if (result == TR_RESULT_STORED && is_stopping) {
+        wait_for(node, record, ref, THEN_ANSWER, peer, 0);
+        result = TR_RESULT_FULL;
+    }
     if (result == TR_RESULT_STORED && tr_breaks(node, TWIN_ACK_BEFORE_SYNC))
         refuse(node, peer, operation, record, TR_RESULT_STORED);
     if (result == TR_RESULT_STORED || result == TR_RESULT_HELD)
@@ -292,13 +327,15 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write
 }
 
 /* It is let go here for a higher one that does not name this node; so is what others hold of it. */
-static void learn(struct tr_node *node, const struct tr_record *record, tr_ref ref,
+static void learn(struct tr_node *node, uint16_t peer, const struct tr_record *record, tr_ref ref,
                   const struct tr_record *held)
 {
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_names(held, names);
-    if (is_busy(node, ref))
-        return; /* it is met again when that has ended */
+    if (is_busy(node, ref) || !tr_can_drop(node, held->id, held->part)) {
+        tr_claim_moved(node, peer, record); /* it is met again when that has ended */
+        return;
+    }
     for (unsigned i = 0; i < count; i++) {
         if (names[i] != 0 && !tr_is_named(record, names[i]))
             tr_send_drop(node, names[i], record);
@@ -306,7 +343,7 @@ static void learn(struct tr_node *node, const struct tr_record *record, tr_ref r
     tr_cover(node, RULE_STRAY_LEARNS);
     node->stats.drops++;
     tr_drop(node, ref);
-    tr_note_dropped(node, record);
+    tr_note_dropped(node, record, false);
 }
 
 /* A higher state of it was let go here, since those who should have that do. They may be unable to
@@ -316,9 +353,7 @@ static void pass_drop(struct tr_node *node, uint16_t peer, const struct tr_recor
                       const struct tr_order *dropped)
 {
     struct tr_order order = tr_record_order(record);
-    bool is_same_write =
-        dropped->version == order.version && dropped->version_node == order.version_node;
-    if (!is_same_write || tr_order_compare(dropped, &order) == 0)
+    if (tr_order_compare(dropped, &order) == 0)
         return;
     tr_send(node, peer,
             (struct tr_message){
@@ -345,6 +380,9 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
     tr_ref ref = tr_book_find_part(&node->book, record->id, record->part, &has_any);
     if (ref == TR_ARENA_NONE && node->phase != PHASE_READY)
         return; /* one that stops takes nothing more: it may be for good */
+    bool is_new = ref == TR_ARENA_NONE && tr_is_listed(record, 0);
+    if (is_new && (tr_is_out_of_date(node, peer) || !may_grow(node, record, false)))
+        return; /* it is offered again */
     if (!tr_is_named(record, 0)) {
         end_parts(node, record);
         if (ref == TR_ARENA_NONE)
@@ -352,7 +390,7 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
         tr_book_unpack(&node->book, ref, &held);
         int order = compare(node, &held, record);
         if (order < 0)
-            learn(node, record, ref, &held);
+            learn(node, peer, record, ref, &held);
         else if (order > 0)
             tr_send_copy(node, peer, record); /* it was shown, to hear of this */
         return;
@@ -362,7 +400,9 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
     const struct tr_order *dropped = tr_find_dropped(node, record);
     if (ref == TR_ARENA_NONE && (is_past || dropped != NULL)) {
         tr_cover(node, RULE_MOVED);
-        if (dropped != NULL && tr_is_listed(record, 0))
+        if (dropped == NULL) /* its write may be yet to come, and counts, but others pop it */
+            tr_claim_moved(node, peer, record);
+        else if (tr_is_listed(record, 0))
             pass_drop(node, peer, record, dropped);
         wait_for(node, record, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
         return;
@@ -378,6 +418,20 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
         end_parts(node, record);
     tr_mark(node, ref, record, peer);
     wait_for(node, record, ref, THEN_ACK, peer, 0);
+}
+
+static void answer_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
+                        uint64_t operation, bool is_exact)
+{
+    tr_note_dropped(node, named, is_exact);
+    tr_send(node, peer,
+            (struct tr_message){
+                .kind = MESSAGE_DROPPED,
+                .operation = operation,
+                .id = named->id,
+                .part = named->part,
+                .order = tr_record_order(named),
+            });
 }
 
 void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
@@ -409,9 +463,17 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
             tr_cover(node, RULE_DROP_BUSY);
             return; /* it is asked again */
         }
+        if (operation == 0 && !tr_can_drop(node, named->id, named->part)) {
+            tr_claim_moved(node, peer, named); /* likewise; and it is others' to pop */
+            return;
+        }
     }
-    if (!tr_has_room(node, ref != TR_ARENA_NONE ? &held : named))
+    if (!tr_has_room(node, ref != TR_ARENA_NONE ? &held : named)) {
+        if (ref == TR_ARENA_NONE && tr_log_is_idle(node))
+            answer_drop(node, peer, named, operation,
+                        is_exact); /* there is nothing to be written */
         return;
+    }
     if (ref == TR_ARENA_NONE)
         tr_cover(node, RULE_DROP_NOTHING);
     else if (tr_breaks(node, TWIN_DROP_IS_TOMBSTONE))
@@ -423,8 +485,10 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
                                           .attempt = named->attempt,
                                           .moves = named->moves + 1}),
                 TELL_DURABLE);
-    else
-        tr_drop(node, ref);
+    else {
+        tr_note_dropped(node, &held, is_exact);
+        tr_forget(node, ref);
+    }
     node->stats.drops += ref != TR_ARENA_NONE;
     if (named->part == 0) {
         struct tr_record ended = *named;
@@ -432,7 +496,7 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
         if (operation != 0)
             end_parts(node, &ended);
     }
-    tr_note_dropped(node, named); /* and whatever is below that order */
+    tr_note_dropped(node, named, is_exact); /* and whatever is below that order */
     wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
 }
 
@@ -446,8 +510,8 @@ static void give_way(struct tr_node *node, const struct tr_record *named)
     tr_book_unpack(&node->book, ref, &held);
     struct tr_order own = tr_record_order(&held);
     struct tr_order order = tr_record_order(named);
-    if (is_busy(node, ref) || !tr_is_same_write(&held, named) ||
-        tr_order_compare(&own, &order) >= 0 || !tr_has_room(node, &held))
+    if (is_busy(node, ref) || tr_order_compare(&own, &order) >= 0 || !tr_has_room(node, &held) ||
+        !tr_can_drop(node, named->id, named->part))
         return;
     tr_cover(node, RULE_DROP_PASSED);
     node->stats.drops++;
@@ -529,35 +593,49 @@ static tr_ref put_tombstone(struct tr_node *node, tr_ref ref, const struct tr_re
     return ref;
 }
 
+/* An outcome has overtaken what it is about. The whole record is asked for; what comes first, an
+ * older state of it, is not popped, since that has been. */
+static void await_record(struct tr_node *node, uint16_t peer, const struct tr_record *outcome)
+{
+    tr_cover(node, RULE_OVERTAKEN);
+    if (!tr_breaks(node, TWIN_OUTCOME_ALONE))
+        tr_claim_past(node, peer, outcome);
+    tr_send(node, peer,
+            (struct tr_message){
+                .kind = MESSAGE_DROPPED,
+                .mask = 1,
+                .id = outcome->id,
+                .part = outcome->part,
+                .order = tr_record_order(outcome),
+            });
+}
+
 void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_record *outcome,
                         int64_t due_in_ms, uint32_t check)
 {
     struct tr_record held;
     tr_ref ref = tr_book_find(&node->book, outcome->id, outcome->part);
-    if (ref == TR_ARENA_NONE) { /* it came before what it is about: the whole record, please */
-        tr_send(node, peer,
-                (struct tr_message){
-                    .kind = MESSAGE_DROPPED,
-                    .mask = 1,
-                    .id = outcome->id,
-                    .part = outcome->part,
-                    .order = tr_record_order(outcome),
-                });
+    if (ref == TR_ARENA_NONE) {
+        await_record(node, peer, outcome);
         return;
     }
     tr_book_unpack(&node->book, ref, &held);
+    struct tr_order own = tr_record_order(&held);
+    struct tr_order other = tr_record_order(outcome);
+    int order = tr_order_compare(&own, &other);
     bool is_over = (held.flags & TR_RECORD_TOMBSTONE) != 0;
     bool has_arrived = (outcome->flags & TR_RECORD_MOVING) > (held.flags & TR_RECORD_MOVING);
-    if (!tr_is_same_write(&held, outcome) || check != tr_list_check(node, &held) || has_arrived ||
-        !tr_has_room(node, &held))
-        return; /* where it comes from is not known here: the whole record follows */
+    if (!tr_has_room(node, &held))
+        return; /* the whole record follows */
+    if (!tr_is_same_write(&held, outcome) || check != tr_list_check(node, &held) || has_arrived) {
+        if (order < 0 && !tr_breaks(node, TWIN_OUTCOME_ALONE))
+            await_record(node, peer, outcome); /* where it comes from is not known here */
+        return;
+    }
     if (is_over && (outcome->flags & TR_RECORD_TOMBSTONE) == 0) {
         tr_send_copy(node, peer, &held);
         return; /* what it lacks is more than times: the whole record follows if it is higher */
     }
-    struct tr_order own = tr_record_order(&held);
-    struct tr_order other = tr_record_order(outcome);
-    int order = tr_order_compare(&own, &other);
     if (order > 0) {
         tr_send_copy(node, peer, &held);
         return;

@@ -28,7 +28,8 @@ static uint64_t commit_lag_ms(const struct tr_node *node)
 {
     if (node->waiting_head == node->waiting_tail)
         return 0;
-    return node->now_ms - node->waiting[node->waiting_head % TR_NODE_WAITING_MAX].since_ms;
+    return node->now_ms -
+           node->waiting[node->waiting_head & (node->config.limits.waiting - 1)].since_ms;
 }
 
 bool tr_is_ahead(const struct tr_node *node)
@@ -54,11 +55,12 @@ static bool admit(const struct request *request, size_t size, bool is_new)
                node->phase == PHASE_DRAINING ? "the node is stopping" : "the node is starting");
     else if (tr_is_ahead(node))
         answer(request, 503, "this node's clock is ahead of the others'");
-    else if (node->log.is_refused && (is_new || node->log.allocated <= node->log.segment))
+    else if (node->log.is_refused && is_new)
         answer(request, 507, "the disk is full");
     else if (commit_lag_ms(node) > node->config.latency_target_ms)
         answer(request, 503, "the disk is too slow for this load");
-    else if (node->waiting_tail - node->waiting_head + TR_PARTS_MAX + 1 >= TR_NODE_WAITING_MAX ||
+    else if (node->waiting_tail - node->waiting_head + TR_PARTS_MAX + 1 >=
+                 node->config.limits.waiting ||
              !tr_log_has_room(node, size + WRITE_ROOM, true))
         answer(request, node->log.is_refused ? 507 : 503,
                node->log.is_refused ? "the disk is full" : "too many writes at once");
@@ -446,7 +448,7 @@ static void list(const struct request *request)
 bool tr_has_parts_room(const struct tr_node *node)
 {
     return node->waiting_tail - node->waiting_head + (uint64_t)2 * (TR_PARTS_MAX + 1) <
-               TR_NODE_WAITING_MAX &&
+               node->config.limits.waiting &&
            tr_log_has_room(node, PARTS_ROOM, false);
 }
 

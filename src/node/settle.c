@@ -26,10 +26,9 @@
  */
 #include "node/internal.h"
 
-#define WALK_SLICE  512  /* records looked at in a step, */
-#define BUSY_SLICE  64   /* and of them those that need something, */
-#define QUIET_SLICE 320  /* or, when nobody waits, so many */
-#define MOVES_MAX   4096 /* under way at once */
+#define WALK_SLICE  512 /* records looked at in a step, */
+#define BUSY_SLICE  64  /* and of them those that need something, */
+#define QUIET_SLICE 320 /* or, when nobody waits, so many */
 #define PRUNE_MS    10
 #define OFFERS_MAX  32
 #define JOIN_MS     10000
@@ -43,9 +42,7 @@
  * it is this one that has not heard. */
 static bool views_agree(const struct tr_node *node)
 {
-    bool knows_others = node->members[0].role == TR_ROLE_NONE;
-    for (uint32_t i = 1; i < node->member_count; i++)
-        knows_others |= node->members[i].role != TR_ROLE_NONE;
+    bool knows_others = node->members[0].role == TR_ROLE_NONE || tr_view_has_others(node);
     for (uint32_t i = 1; i < node->member_count; i++) {
         const struct tr_peer *peer = &node->peers[i];
         bool is_asked = node->members[i].role != TR_ROLE_NONE || !knows_others;
@@ -55,14 +52,16 @@ static bool views_agree(const struct tr_node *node)
     return true;
 }
 
+/* Others stand in for one that stops or starts, this one too, and it may be the last to know. */
 bool tr_is_wide(const struct tr_node *node)
 {
-    bool is_wide = node->settling.is_unsettled;
+    bool is_wide = node->settling.is_unsettled || node->phase == PHASE_DRAINING;
     for (uint32_t i = 0; i < node->member_count && !is_wide; i++) {
         const struct tr_peer *peer = &node->peers[i];
         is_wide = node->members[i].role > TR_ROLE_STAYING ||
                   (i > 0 && peer->is_up &&
-                   (peer->view != node->view.id || (peer->flags & TR_BEAT_UNSETTLED) != 0));
+                   (peer->view != node->view.id || (peer->flags & TR_BEAT_UNSETTLED) != 0 ||
+                    !tr_is_serving(node, (uint16_t)i)));
     }
     return is_wide && !tr_breaks(node, TWIN_NARROW);
 }
@@ -252,12 +251,17 @@ static void advance(struct tr_node *node, tr_ref ref, struct tr_record *record, 
 }
 
 /* A copy that is not wanted here goes when those who should have it do. */
-static void leave(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+static void leave(struct tr_node *node, tr_ref ref, const struct tr_record *record, uint16_t mover,
+                  bool may_send)
 {
     enum tr_record_state state = tr_book_state(&node->book, ref);
-    if (!tr_has_enough(node, ref, record))
-        return; /* it is owed to them */
-    if ((state != TR_STATE_ARMED && state != TR_STATE_UNSAFE) || !tr_has_room(node, record))
+    if (!tr_has_enough(node, ref, record) && !tr_is_known(node, ref, record)) {
+        if (mover != 0) /* it is owed to them; but they may have moved on, or be gone for good */
+            offer(node, mover, record, may_send);
+        return;
+    }
+    if ((state != TR_STATE_ARMED && state != TR_STATE_UNSAFE) || !tr_has_room(node, record) ||
+        !tr_can_drop(node, record->id, record->part))
         return;
     tr_cover(node, RULE_LEFT);
     node->stats.drops++;
@@ -307,7 +311,7 @@ static bool look_at(struct tr_node *node, tr_ref ref, struct tr_record *record, 
     }
     uint16_t mover = tr_find_mover(node, record);
     if (!is_moving && !tr_is_listed(record, 0) && (is_well || mover != 0))
-        leave(node, ref, record);
+        leave(node, ref, record, mover, may_send);
     else if (node->phase != PHASE_READY)
         return true; /* one that stops lets go, and begins and ends nothing */
     else if (mover != 0)
@@ -433,7 +437,7 @@ static void walk_slice(struct tr_node *node, struct tr_effects *out)
     }
     settling->cursor = last;
     unsigned busy = 0;
-    unsigned most = is_quiet(node) ? QUIET_SLICE : BUSY_SLICE;
+    unsigned most = tr_slice(node, is_quiet(node) ? QUIET_SLICE : BUSY_SLICE);
     for (unsigned i = 0; i < count; i++) {
         if (!tr_arena_holds(&node->arena, refs[i]))
             continue;
@@ -466,7 +470,7 @@ static void run_moves(struct tr_node *node)
 {
     struct tr_settling *settling = &node->settling;
     bool is_due = node->now_ms >= settling->look_ms;
-    bool is_full = settling->is_walking && settling->moves.count >= MOVES_MAX;
+    bool is_full = settling->is_walking && settling->moves.count >= node->config.limits.moves;
     if (!is_due && !(is_full && node->now_ms >= settling->prune_ms))
         return;
     settling->prune_ms = node->now_ms + PRUNE_MS;
@@ -476,7 +480,7 @@ static void run_moves(struct tr_node *node)
         struct tr_fifo_entry entry = tr_fifo_pop(&settling->moves, &node->arena);
         if (is_due && tr_arena_holds(&node->arena, entry.ref))
             settling->is_missed |= look(node, entry.ref);
-        if (is_under_way(node, entry.ref) && settling->moves.count < MOVES_MAX)
+        if (is_under_way(node, entry.ref) && settling->moves.count < node->config.limits.moves)
             tr_fifo_push(&settling->moves, &node->arena, entry);
     }
 }
@@ -502,7 +506,7 @@ void tr_settle_run(struct tr_node *node, struct tr_effects *out)
         run_moves(node);
     if (!settling->is_walking && node->now_ms >= settling->again_ms)
         tr_settle_again(node);
-    if (settling->is_walking && settling->moves.count < MOVES_MAX)
+    if (settling->is_walking && settling->moves.count < node->config.limits.moves)
         walk_slice(node, out);
 }
 
@@ -511,7 +515,7 @@ tr_mono_ms tr_settle_wake_at(const struct tr_node *node)
     const struct tr_settling *settling = &node->settling;
     if (!node->is_popping || node->phase != PHASE_READY)
         return TR_NODE_NEVER;
-    if (settling->is_walking && settling->moves.count < MOVES_MAX)
+    if (settling->is_walking && settling->moves.count < node->config.limits.moves)
         return node->now_ms;
     tr_mono_ms wake = settling->moves.count > 0 ? settling->look_ms : TR_NODE_NEVER;
     if (settling->is_walking && settling->prune_ms < wake)

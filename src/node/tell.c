@@ -118,29 +118,28 @@ bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr
     return is_owed(node, ref, peer, record);
 }
 
-void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+bool tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
-    tr_send(node, peer,
-            (struct tr_message){.kind = MESSAGE_COPY, .id = record->id, .part = record->part});
+    return tr_send(
+        node, peer,
+        (struct tr_message){.kind = MESSAGE_COPY, .id = record->id, .part = record->part});
 }
 
-void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+bool tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
-    tr_send(node, peer,
-            (struct tr_message){
-                .kind = MESSAGE_DROP,
-                .id = record->id,
-                .part = record->part,
-                .order = tr_record_order(record),
-            });
+    return tr_send(node, peer,
+                   (struct tr_message){
+                       .kind = MESSAGE_DROP,
+                       .id = record->id,
+                       .part = record->part,
+                       .order = tr_record_order(record),
+                   });
 }
 
-void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+bool tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
-    if (is_owed_drop(record, peer))
-        tr_send_drop(node, peer, record);
-    else
-        tr_send_copy(node, peer, record);
+    return is_owed_drop(record, peer) ? tr_send_drop(node, peer, record)
+                                      : tr_send_copy(node, peer, record);
 }
 
 /* Each node that is named has a moment to say that it has it. */
@@ -153,8 +152,8 @@ void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record)
         if (names[i] == 0 || !is_owed(node, ref, names[i], record))
             continue;
         struct tr_peer *peer = &node->peers[names[i]];
-        if (peer->is_greeted && peer->owed.count < OWED_MAX && !tr_arena_is_tight(&node->arena) &&
-            tr_fifo_push(&peer->owed, &node->arena, entry))
+        if (peer->is_greeted && peer->owed.count < node->config.limits.owed &&
+            !tr_arena_is_tight(&node->arena) && tr_fifo_push(&peer->owed, &node->arena, entry))
             continue;
         peer->is_passed |= peer->cursor > 0; /* the walk that is under way may be beyond it */
         peer->is_behind = true;

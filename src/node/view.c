@@ -138,6 +138,15 @@ bool tr_view_set(struct tr_node *node, const struct tr_view_node *nodes, uint32_
     return true;
 }
 
+bool tr_view_has_others(const struct tr_node *node)
+{
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        if (node->members[i].role != TR_ROLE_NONE)
+            return true;
+    }
+    return false;
+}
+
 unsigned tr_place(const struct tr_node *node, tr_timer_id id, unsigned want, uint16_t *list)
 {
     uint32_t nodes[TR_VIEW_NODES_MAX];

@@ -123,16 +123,17 @@ static void drop_here(struct tr_node *node, const struct tr_record *record)
         tr_drop(node, ref);
 }
 
-/* Tells those who have it who else has. */
+/* Tells those who have it, or are about to, who else has; and that it is decided. */
 static void spread_marks(struct tr_node *node, const struct tr_operation *operation,
                          const struct tr_record *record)
 {
     for (unsigned i = 0; i < operation->list_count; i++) {
-        if ((operation->done & 1u << i) == 0)
+        if ((operation->failed & 1u << i) != 0)
             continue;
-        if (operation->list[i] == 0)
+        if (operation->list[i] == 0) {
             tr_marked(node, operation->own, record, operation->done);
-        else
+            tr_claim_close(node, record);
+        } else
             tr_send(node, operation->list[i],
                     (struct tr_message){
                         .kind = MESSAGE_MARK,
@@ -148,7 +149,6 @@ static void begin_telling(struct tr_node *node, struct tr_operation *operation,
                           struct tr_effects *out)
 {
     struct tr_record record = tr_operation_unpack(node, operation);
-    spread_marks(node, operation, &record);
     operation->stage = STAGE_TELLING;
     bool is_new = operation->is_drawn;
     if (!is_new && tr_is_wide(node)) {
@@ -163,8 +163,17 @@ static void begin_telling(struct tr_node *node, struct tr_operation *operation,
     }
     if (!is_new)
         drop_here(node, &record);
-    if (!tr_operation_has_open(node, operation))
-        tr_operation_finish(node, operation, out);
+    if (tr_operation_has_open(node, operation))
+        return;
+    spread_marks(node, operation, &record);
+    tr_operation_finish(node, operation, out);
+}
+
+void tr_write_finish(struct tr_node *node, struct tr_operation *operation, struct tr_effects *out)
+{
+    struct tr_record record = tr_operation_unpack(node, operation);
+    spread_marks(node, operation, &record);
+    tr_operation_finish(node, operation, out);
 }
 
 /* The record that a replica holds now names who may hold what it replaced. */
@@ -193,7 +202,9 @@ void tr_write_conclude(struct tr_node *node, struct tr_operation *operation, boo
     bool is_enough = done >= wanted && done > 0;
     uint8_t all = (uint8_t)((1u << operation->list_count) - 1);
     bool is_left = (uint8_t)(operation->done | operation->above | operation->failed) != all;
-    if (!is_enough && is_left && !is_over)
+    /* Of what is replaced one that is up may hold a higher version, whoever stands in for it. */
+    bool is_asked = operation->mode == TR_WRITE_REPLACE && !operation->is_late;
+    if ((!is_enough || is_asked) && is_left && !is_over)
         return;
     if (!is_enough && !is_over && !operation->is_late)
         return; /* somebody will stand in */
@@ -210,9 +221,18 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
                        struct tr_effects *out)
 {
     struct tr_record record = tr_operation_unpack(node, operation);
+    if (record.due_ms < node->steady_ms) { /* as for a replica that hears of it now */
+        record.lag_ms += node->steady_ms - record.due_ms;
+        record.due_ms = node->steady_ms;
+    }
+    bool is_create = operation->mode == TR_WRITE_CREATE;
     bool has_room = tr_has_room(node, &record);
+    if (!is_create)
+        tr_claim_prepare(node, 0, &record);
     enum tr_frame_result result =
         tr_replica_take(node, operation->mode, has_room, &record, &operation->own);
+    if (result == TR_RESULT_STORED && !is_create)
+        tr_claim_open(node, 0, &record);
     if (result == TR_RESULT_STORED || result == TR_RESULT_HELD) {
         extend(node, operation, &record);
         tr_wait(node, (struct tr_waiting){
@@ -231,8 +251,11 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
         return;
     }
     struct tr_record held;
-    tr_book_unpack(&node->book, tr_book_find(&node->book, record.id, 0), &held);
-    tr_operation_answered(node, operation->number, 0, result, &held, out);
+    tr_ref ref = tr_book_find(&node->book, record.id, 0);
+    if (ref != TR_ARENA_NONE)
+        tr_book_unpack(&node->book, ref, &held);
+    tr_operation_answered(node, operation->number, 0, result, ref != TR_ARENA_NONE ? &held : NULL,
+                          out);
 }
 
 static void send(struct tr_node *node, struct tr_operation *operation, struct tr_effects *out)
@@ -287,8 +310,11 @@ static void take_back(struct tr_node *node, struct tr_operation *operation,
         }
         tr_ref ref = tr_book_find(&node->book, record->id, 0);
         if (ref != TR_ARENA_NONE && tr_book_version(&node->book, ref) == record->version &&
-            tr_has_room(node, record))
-            tr_drop(node, ref);
+            tr_has_room(node, record)) {
+            tr_note_dropped(node, record,
+                            true); /* the other timer of that id is older, and lives */
+            tr_forget(node, ref);
+        }
     }
 }
 
@@ -308,16 +334,20 @@ static void begin_again(struct tr_node *node, struct tr_operation *operation,
 }
 
 /* Who was down or full when it was sent may have come back, or have room. */
-static void try_failed(struct tr_node *node, struct tr_operation *operation)
+static void try_failed(struct tr_node *node, struct tr_operation *operation, struct tr_effects *out)
 {
+    uint64_t number = operation->number;
     for (unsigned i = 0; i < operation->list_count; i++) {
         uint16_t member = operation->list[i];
         bool has_failed = (operation->failed & 1u << i) != 0;
-        if (member == 0 || !has_failed || !tr_node_is_up(node, member))
+        if (!has_failed || !tr_node_is_up(node, member) || operation->number != number)
             continue;
         operation->failed &= (uint8_t) ~(1u << i);
-        tr_send(node, member,
-                (struct tr_message){.kind = MESSAGE_WRITE, .operation = operation->number});
+        if (member == 0)
+            store_here(node, operation, i, out);
+        else
+            tr_send(node, member,
+                    (struct tr_message){.kind = MESSAGE_WRITE, .operation = operation->number});
     }
 }
 
@@ -334,8 +364,10 @@ void tr_write_stand_in(struct tr_node *node, struct tr_operation *operation, str
     add_to_list(node, operation, failed, count);
     operation->is_late = true;
     if (operation->list_count == before) {
-        try_failed(node, operation);
-        tr_write_conclude(node, operation, false, out);
+        uint64_t number = operation->number;
+        try_failed(node, operation, out);
+        if (operation->number == number)
+            tr_write_conclude(node, operation, false, out);
         return;
     }
     tr_cover(node, RULE_STAND_IN);
@@ -380,8 +412,8 @@ void tr_write_begin(struct tr_node *node, struct tr_operation *operation, struct
         tr_operation_end(node, operation);
         return;
     }
-    /* Asking may have taken the time until a stand-in is looked for. */
-    tr_mono_ms next_ms = operation->started_ms + SILENT_MS;
+    operation->started_ms = node->now_ms; /* asking may have taken long */
+    tr_mono_ms next_ms = operation->started_ms + operation->patience_ms;
     node->operations_ms = next_ms < node->operations_ms ? next_ms : node->operations_ms;
     send(node, operation, out);
 }
@@ -418,6 +450,12 @@ void tr_write_answered(struct tr_node *node, struct tr_operation *operation, uin
         break;
     }
     tr_write_conclude(node, operation, false, out);
+}
+
+void tr_write_late(struct tr_operation *operation, uint16_t member)
+{
+    for (unsigned i = 0; i < operation->list_count; i++)
+        operation->done |= (uint8_t)((operation->list[i] == member) << i);
 }
 
 void tr_write_contested(struct tr_node *node, struct tr_operation *operation, uint16_t member,

@@ -96,7 +96,7 @@ AVX2 uint32_t tr_score_estimate_avx2(const struct tr_lanes *lanes, struct tr_blo
         estimate(lanes, block.first, spread_key(key), true, found);
     for (int i = 0; i < 2; i++) {
         found[i] = _mm256_or_si256(found[i], beyond(block.count, i));
-        _mm256_storeu_si256((__m256i *)(void *)(estimates + 8 * i), found[i]);
+        _mm256_storeu_si256((__m256i *)(void *)(estimates + (ptrdiff_t)8 * i), found[i]);
     }
     return least_one(least_four(found[0], found[1]));
 }

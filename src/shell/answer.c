@@ -296,23 +296,42 @@ void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
     }
 }
 
+/* Why new timers are not taken, and what to do; NULL: they are. */
+static const char *find_hindrance(const struct tr_node_stats *stats)
+{
+    if (!stats->is_serving)
+        return "the node is starting or stopping";
+    if (stats->is_ahead)
+        return "its clock is more than 5 s ahead of the others': it takes no writes until that is "
+               "set right";
+    if (stats->is_log_full)
+        return "the disk is full, and so is the log: nothing is written and pops wait; free some "
+               "space and it heals by itself";
+    if (stats->is_disk_full)
+        return "the disk is full: new timers are refused with 507, pops and cancellations go on; "
+               "free some space and it heals by itself";
+    if (stats->memory_room == 0)
+        return "the memory budget is used up: new timers are refused; raise [storage] "
+               "memory-budget";
+    return NULL;
+}
+
 void tr_answer_health(struct tr_answer *answer, const struct tr_node *node,
                       const struct tr_metrics *metrics, const struct tr_config *config)
 {
     struct tr_node_stats stats;
     tr_node_stats(node, &stats);
-    bool is_ready = metrics == NULL || (stats.is_serving && !stats.is_ahead);
-    reset(answer, is_ready ? 200 : 503, "application/json");
+    const char *hindrance = metrics == NULL ? NULL : find_hindrance(&stats);
+    reset(answer, hindrance == NULL ? 200 : 503, "application/json");
     struct tr_writer *out = &answer->body;
-    tr_put_text(out, is_ready ? "{\"status\":\"ok\"" : "{\"status\":\"unavailable\"");
-    if (!is_ready && stats.is_serving)
-        tr_put_text(out,
-                    ",\"reason\":\"its clock is more than 5 s ahead of the others': it takes no "
-                    "writes until that is set right\"");
-    else if (!is_ready)
-        tr_put_text(out, ",\"reason\":\"the node is starting or stopping\"");
+    tr_put_text(out, hindrance == NULL ? "{\"status\":\"ok\"" : "{\"status\":\"unavailable\"");
+    if (hindrance != NULL) {
+        tr_put_text(out, ",\"reason\":\"");
+        tr_put_text(out, hindrance);
+        tr_put_text(out, "\"");
+    }
     if (metrics != NULL && stats.is_disk_full)
-        tr_put_text(out, ",\"disk\":\"full: new timers are refused\"");
+        tr_put_text(out, ",\"disk\":\"full\"");
     if (metrics != NULL && metrics->config_faults > 0)
         tr_put_text(out, ",\"config\":\"the last reload had faults; the one before is in force\"");
     if (metrics != NULL && tr_config_is_open(config))

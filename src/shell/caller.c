@@ -4,6 +4,10 @@
  * name, connect, shake hands if it is TLS. A kept connection that turns out to be closed before any
  * byte of an answer costs the flight nothing: it goes once more, on a new one.
  *
+ * The head of an answer decides: what becomes of its body, which nobody here wants, is no matter.
+ * It is read for the sake of the connection, which serves the next call; if it is too long, cut
+ * short or without end, the connection is closed.
+ *
  * All flights have the same time limit, so they stand in one list in the order of their deadlines.
  */
 #include "shell/caller.h"
@@ -20,7 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESPONSE_MAX ((size_t)1 << 20) /* bytes of a receiver's answer; we only want its head */
+#define RESPONSE_MAX ((size_t)256 << 10) /* bytes of an answer's body that are waited for */
+#define PATIENCE_S   1000000             /* more is no number of seconds that anybody waits */
 #define READ_SIZE    16384
 #define IDLE_MS      30000 /* a kept connection is closed after this */
 #define POOLS        4096  /* buckets, a power of two */
@@ -153,7 +158,8 @@ static void finish(struct call *call, enum tr_callback_result result, unsigned s
     event.of.callback.result = result;
     event.of.callback.status = status;
     event.of.callback.retry_after_ms = retry_after_ms;
-    if (!is_answered || status / 100 != 2)
+    bool is_failed = !is_answered || status / 100 != 2;
+    if (is_failed && tr_say_may(&caller->daemon->failed_lines, tr_boot_us() / 1000))
         tr_say(TR_INFO, "callback to %.*s failed: %s%.0u", (int)call->origin.size,
                call->origin.text,
                is_answered                       ? "HTTP status "
@@ -409,11 +415,19 @@ static uint64_t retry_after_ms(const struct link *link)
     struct tr_span text = tr_http_header(&link->http, link->in, TR_HTTP_RETRY_AFTER);
     uint64_t seconds = 0;
     for (size_t i = 0; text.text != NULL && i < text.size; i++) {
-        if (text.text[i] < '0' || text.text[i] > '9' || seconds > 1000000)
+        if (text.text[i] < '0' || text.text[i] > '9')
             return 0;
-        seconds = seconds * 10 + (uint64_t)(text.text[i] - '0');
+        if (seconds < PATIENCE_S) /* the node has a limit of its own, well below */
+            seconds = seconds * 10 + (uint64_t)(text.text[i] - '0');
     }
     return seconds * 1000;
+}
+
+/* Whether the head of the final answer is there: its status stands, whatever comes after it. */
+static bool is_decided(const struct link *link)
+{
+    return link->call != NULL && link->has_answer_bytes && link->http.is_head_done &&
+           tr_http_status(&link->http) / 100 != 1;
 }
 
 static void on_answer(struct link *link)
@@ -421,7 +435,8 @@ static void on_answer(struct link *link)
     struct call *call = link->call;
     unsigned status = tr_http_status(&link->http);
     uint64_t retry_after = retry_after_ms(link);
-    bool is_kept = link->http.keeps_alive && link->http.used == link->in_size;
+    bool is_kept =
+        link->http.is_complete && link->http.keeps_alive && link->http.used == link->in_size;
     link->in_size = 0;
     call->link = NULL;
     link->call = NULL;
@@ -461,9 +476,10 @@ static void take(struct link *link, char *bytes, size_t size)
         tr_http_next(&link->http);
         state = tr_http_feed(&link->http, link->in, 0, link->in_size);
     }
-    if (state == TR_HTTP_COMPLETE)
+    bool is_over = state == TR_HTTP_BAD || link->in_size > RESPONSE_MAX;
+    if (state == TR_HTTP_COMPLETE || (is_over && is_decided(link)))
         on_answer(link);
-    else if (state == TR_HTTP_BAD || link->in_size > RESPONSE_MAX)
+    else if (is_over)
         fail_link(link, TR_CALLBACK_UNREACHED);
 }
 
@@ -508,8 +524,8 @@ static void on_end(struct tr_stream *stream, bool is_broken)
 {
     struct link *link = (struct link *)stream;
     (void)is_broken;
-    if (link->call != NULL && link->has_answer_bytes && tr_http_finish(&link->http)) {
-        link->http.used = link->in_size;
+    if (is_decided(link)) {
+        link->http.keeps_alive = false;
         on_answer(link);
     } else {
         fail_link(link, TR_CALLBACK_UNREACHED);
@@ -532,7 +548,9 @@ static void on_deadline(uv_timer_t *timer)
     // NOLINTNEXTLINE(clang-analyzer-unix.Malloc)
     while (caller->calls.next != &caller->calls && caller->calls.next->deadline_ms <= now) {
         struct call *call = caller->calls.next;
-        if (call->link != NULL)
+        if (call->link != NULL && is_decided(call->link))
+            on_answer(call->link); /* its body does not end: nor is the connection kept */
+        else if (call->link != NULL)
             fail_link(call->link, TR_CALLBACK_TIMED_OUT);
         else
             finish(call, TR_CALLBACK_TIMED_OUT, 0, 0);

@@ -358,6 +358,16 @@ static void read_config_file(struct loader *loader, const char *path, bool may_b
         close(file);
 }
 
+/* A character of a name, as an environment variable has it. */
+static char as_variable(char c)
+{
+    if (c == '-')
+        return '_';
+    if (c >= 'a' && c <= 'z')
+        return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[c - 'a'];
+    return c;
+}
+
 /* TRYST_<SECTION>_<KEY>, in capitals, with _ for -. Lists may be parted by commas. */
 static void read_environment(struct loader *loader)
 {
@@ -365,7 +375,7 @@ static void read_environment(struct loader *loader)
         char name[128];
         snprintf(name, sizeof name, "TRYST_%s_%s", rows[i].section, rows[i].key);
         for (char *at = name; *at != '\0'; at++)
-            *at = *at == '-' ? '_' : (char)(*at >= 'a' && *at <= 'z' ? *at - 32 : *at);
+            *at = as_variable(*at);
         const char *value = getenv(name);
         if (value == NULL)
             continue;
@@ -400,7 +410,7 @@ static void check_environment(struct loader *loader)
             for (char *at = section; *at != '\0'; at++)
                 *at = (char)(*at >= 'a' && *at <= 'z' ? *at - 32 : *at);
             for (char *at = key; *at != '\0'; at++)
-                *at = *at == '-' ? '_' : (char)(*at >= 'a' && *at <= 'z' ? *at - 32 : *at);
+                *at = as_variable(*at);
             is_section |= strncmp(name, section, strlen(section)) == 0;
             is_key |= strcmp(name, key) == 0;
         }

@@ -16,13 +16,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #define GATHER_TURNS    2
+#define LINES_MS        2000
+#define REST_US         300 /* two of them and two syncs are what a write on two nodes takes */
 #define TABLES_SIZE     ((size_t)40 << 20)
+#define TABLES_SHARE    64 /* and one part in so many of the memory */
 #define OPERATIONS_MOST 8192
 #define RESYNC_MS       1000
 #define DRAIN_EXTRA_MS  3000 /* beyond the time limit of callbacks */
@@ -63,6 +67,12 @@ static void say_cluster_note(const struct tr_daemon *daemon, const struct tr_eff
         tr_say(TR_STATUS, "resync: incomplete, since %.*s is down; it goes on by itself", size,
                peer.text);
         return;
+    case TR_NOTE_PEER_LESS:
+        tr_say(TR_WARNING,
+               "%.*s has come back with another store, or with less than it had on disk: what it "
+               "lacks is sent to it again",
+               size, peer.text);
+        return;
     case TR_NOTE_UNSETTLED_VIEW:
         tr_say(
             TR_STATUS,
@@ -73,8 +83,9 @@ static void say_cluster_note(const struct tr_daemon *daemon, const struct tr_eff
     }
 }
 
-static void say_note(const struct tr_daemon *daemon, const struct tr_effect *effect)
+static void say_note(struct tr_daemon *daemon, const struct tr_effect *effect)
 {
+    uint64_t now_ms = daemon->now_us / 1000;
     unsigned long long number = effect->of.note.number;
     char id[TR_TIMER_TEXT_MAX + 1];
     struct tr_writer out = tr_writer_on(id, sizeof id - 1);
@@ -84,6 +95,8 @@ static void say_note(const struct tr_daemon *daemon, const struct tr_effect *eff
     id[out.size] = '\0';
     switch (effect->of.note.what) {
     case TR_NOTE_DEAD:
+        if (!tr_say_may(&daemon->dead_lines, now_ms))
+            return;
         tr_say(
             TR_WARNING,
             "timer %s: pop %llu is dead: its attempts are spent, the last one ended with %s%.0u; "
@@ -95,6 +108,8 @@ static void say_note(const struct tr_daemon *daemon, const struct tr_effect *eff
             effect->of.note.result == TR_CALLBACK_ANSWERED ? effect->of.note.status : 0, id);
         return;
     case TR_NOTE_DISCARDED:
+        if (!tr_say_may(&daemon->discarded_lines, now_ms))
+            return;
         tr_say(TR_WARNING, "timer %s: failed pop %llu was given up for newer ones", id, number);
         return;
     case TR_NOTE_DISK_FULL:
@@ -110,6 +125,14 @@ static void say_note(const struct tr_daemon *daemon, const struct tr_effect *eff
     case TR_NOTE_TAIL_CUT:
         tr_say(TR_STATUS, "cut a torn tail of %llu bytes, never acknowledged, off the log", number);
         return;
+    case TR_NOTE_TAIL_DAMAGED:
+        tr_say(TR_ERROR,
+               "the last batch of segment %016llx is all there, but its checksum is wrong: it and "
+               "what follows, %llu bytes, are cut off. If a crash tore it, it was never "
+               "acknowledged; if the disk has damaged it, up to a second of acknowledged writes is "
+               "gone, unless other nodes have them",
+               (unsigned long long)effect->of.note.id, number);
+        return;
     case TR_NOTE_CLOCK_STEPPED:
         tr_say(TR_STATUS, "the wall clock is %lld ms from where it was; timers are not moved by it",
                (long long)number);
@@ -119,6 +142,7 @@ static void say_note(const struct tr_daemon *daemon, const struct tr_effect *eff
     case TR_NOTE_SETTLED:
     case TR_NOTE_UNSETTLED_DOWN:
     case TR_NOTE_UNSETTLED_VIEW:
+    case TR_NOTE_PEER_LESS:
         say_cluster_note(daemon, effect);
         return;
     case TR_NOTE_VIEW_REFUSED:
@@ -335,6 +359,21 @@ void tr_daemon_set_view(struct tr_daemon *daemon)
     tr_links_look(daemon->links);
 }
 
+/* At a rate at which requests come one by one, each would be synced and travel alone, and cost four
+ * times as much as at full load. So what a turn has gathered goes out REST_US after what went out
+ * before it, at the earliest; one that comes after a pause waits for nothing. True: it has rested,
+ * and looks once more. */
+static bool rest(struct tr_daemon *daemon)
+{
+    uint64_t since_us = tr_boot_us() - daemon->handed_us;
+    if (!daemon->has_events || daemon->has_rested || since_us >= REST_US)
+        return false;
+    struct timespec left = {.tv_nsec = (long)(REST_US - since_us) * 1000};
+    nanosleep(&left, NULL);
+    daemon->has_rested = true;
+    return true;
+}
+
 /* Before the loop waits: what the turn has gathered goes out, to the peers and to the log. Right
  * after a commit the clients it answered are about to ask again, so the loop looks a few times more
  * before it hands over the next batch: larger batches cost less. */
@@ -356,6 +395,13 @@ static void on_turn(uv_prepare_t *prepare)
         return;
     }
     daemon->gathering = 0;
+    if (rest(daemon)) {
+        uv_idle_start(&daemon->again, on_again);
+        return;
+    }
+    if (daemon->has_events)
+        daemon->handed_us = tr_boot_us();
+    daemon->has_rested = false;
     uv_idle_stop(&daemon->again);
     for (unsigned i = 0; daemon->has_events && i < 4; i++) {
         tick(daemon);
@@ -533,9 +579,9 @@ static bool open_node(struct tr_daemon *daemon)
     }
     /* Large pages are faster to fill and to walk; where they cannot be had, nothing is lost. Tables
      * that are used here and there come first, and would be memory for nothing. */
-    if (daemon->region_size > TABLES_SIZE)
-        madvise((char *)daemon->region + TABLES_SIZE, daemon->region_size - TABLES_SIZE,
-                MADV_HUGEPAGE);
+    size_t tables = TABLES_SIZE + daemon->region_size / TABLES_SHARE;
+    if (daemon->region_size > tables)
+        madvise((char *)daemon->region + tables, daemon->region_size - tables, MADV_HUGEPAGE);
     struct tr_memory memory = {daemon->region, daemon->region_size};
     daemon->node = tr_node_new(&config, &memory);
     if (daemon->node == NULL)
@@ -569,6 +615,19 @@ static bool recover(struct tr_daemon *daemon)
     return true;
 }
 
+static void say_left_out(struct tr_daemon *daemon, bool is_end)
+{
+    uint64_t now_ms = tr_boot_us() / 1000;
+    tr_say_left_out(&daemon->dead_lines, now_ms, is_end);
+    tr_say_left_out(&daemon->discarded_lines, now_ms, is_end);
+    tr_say_left_out(&daemon->failed_lines, now_ms, is_end);
+}
+
+static void on_lines(uv_timer_t *timer)
+{
+    say_left_out(timer->data, false);
+}
+
 static void open_loop(struct tr_daemon *daemon)
 {
     static const int numbers[] = {SIGHUP, SIGUSR1, SIGTERM, SIGINT};
@@ -592,10 +651,19 @@ static void open_loop(struct tr_daemon *daemon)
     read_wall(daemon);
     uv_timer_init(&daemon->loop, &daemon->drain_limit);
     daemon->drain_limit.data = daemon;
+    daemon->dead_lines = (struct tr_say_limit){.level = TR_WARNING, .what = "dead pops"};
+    daemon->discarded_lines =
+        (struct tr_say_limit){.level = TR_WARNING, .what = "failed pops that were given up"};
+    daemon->failed_lines = (struct tr_say_limit){.level = TR_INFO, .what = "failed callbacks"};
+    uv_timer_init(&daemon->loop, &daemon->lines);
+    daemon->lines.data = daemon;
+    uv_timer_start(&daemon->lines, on_lines, LINES_MS, LINES_MS);
+    uv_unref((uv_handle_t *)&daemon->lines);
 }
 
 int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources *sources)
 {
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* nanoseconds: a rest is no longer than it says */
     struct tr_daemon *daemon = calloc(1, sizeof *daemon);
     if (daemon == NULL)
         return 1;
@@ -629,6 +697,7 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
         daemon->turn.data = NULL;
         uv_prepare_stop(&daemon->turn);
         uv_run(&daemon->loop, UV_RUN_NOWAIT);
+        say_left_out(daemon, true);
         tr_say(TR_STATUS, "stopped");
     }
     return daemon->exit_status;

@@ -8,6 +8,7 @@
 
 #include "shell/config.h"
 #include "shell/metrics.h"
+#include "shell/say.h"
 #include "shell/stream.h"
 
 struct tr_server;
@@ -27,6 +28,10 @@ struct tr_daemon {
     struct tr_links *links;
     struct tr_gather *gather;
     struct tr_disk *disk; /* NULL: data-dir = none */
+    struct tr_say_limit dead_lines;
+    struct tr_say_limit discarded_lines;
+    struct tr_say_limit failed_lines;
+    uv_timer_t lines; /* looks at how many were left out */
 
     int clock_file; /* a timerfd: wakes at the node's time, to the microsecond */
     uv_poll_t clock;
@@ -37,6 +42,8 @@ struct tr_daemon {
     bool has_events;       /* since the node's last tick, so the log may have something to write */
     bool is_busy;          /* something happened in this turn */
     unsigned gathering;    /* turns that the log's next batch may still wait for more */
+    uint64_t handed_us;    /* when what a turn has gathered last went out */
+    bool has_rested;       /* since then */
     uv_idle_t again;       /* active: the loop only looks, and does not wait */
     uint64_t now_us;       /* boot clock, at the last step */
     uint64_t wall_base_us; /* wall less boot clock, at the last turn */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,11 +100,10 @@ static void sync_file(struct tr_disk *disk)
     disk->synced_at_us = now_us();
 }
 
-static void sync_directory(struct tr_disk *disk)
+/* 0, or why not. */
+static int sync_directory(const struct tr_disk *disk)
 {
-    if (disk->config.sync != TR_SYNC_NEVER && fsync(disk->directory) != 0)
-        tr_say(TR_WARNING, "syncing the directory %s failed: %s", disk->config.directory,
-               strerror(errno));
+    return disk->config.sync != TR_SYNC_NEVER && fsync(disk->directory) != 0 ? errno : 0;
 }
 
 static void use_file(struct tr_disk *disk, uint64_t number)
@@ -167,13 +167,15 @@ static void do_allocate(struct tr_disk *disk, const struct job *job, struct done
         fault = errno;
     if (file >= 0)
         close(file);
+    if (fault == 0)
+        fault = sync_directory(disk); /* a file without a name would be lost with all in it */
     if (fault != 0) {
         unlinkat(disk->directory, name, 0);
         if (fault != ENOSPC && fault != EDQUOT)
-            tr_say(TR_ERROR, "allocating %s/%s failed: %s", disk->config.directory, name,
-                   strerror(fault));
-    } else {
-        sync_directory(disk);
+            tr_say(TR_ERROR,
+                   "allocating %s/%s failed: %s; it is tried again, and counts as a full "
+                   "disk until then",
+                   disk->config.directory, name, strerror(fault));
     }
     done->event.kind = fault == 0 ? TR_EVENT_SEGMENT_ALLOCATED : TR_EVENT_SEGMENT_REFUSED;
     done->event.of.segment.number = number;
@@ -399,6 +401,43 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The disk whose segments are mapped. A signal's handler has nothing else to go by. */
+static const struct tr_disk *mapped_disk;
+
+/* A page of a segment that cannot be read. It is this process's own access that failed, in the
+ * middle of a replay, so that saying so is safe. */
+_Noreturn static void on_bad_page(int number, siginfo_t *info, void *context)
+{
+    const uint8_t *at = info->si_addr;
+    (void)number;
+    (void)context;
+    for (size_t i = 0; mapped_disk != NULL && i < mapped_disk->mapped_count; i++) {
+        const struct tr_log_segment *segment = &mapped_disk->mapped[i];
+        if (at < segment->bytes || at >= segment->bytes + segment->size)
+            continue;
+        char path[4096];
+        tr_disk_path(mapped_disk, segment->number, path, sizeof path);
+        tr_say(TR_ERROR,
+               "%s cannot be read at offset %zu: the disk reports an error; copy the data "
+               "directory to another disk, and 'tryst log repair' keeps what is sound",
+               path, (size_t)(at - segment->bytes));
+        _exit(1);
+    }
+    signal(SIGBUS, SIG_DFL); /* something else: the usual way */
+    raise(SIGBUS);
+    _exit(1);
+}
+
+static void watch_pages(const struct tr_disk *disk)
+{
+    struct sigaction action = {.sa_sigaction = on_bad_page, .sa_flags = SA_SIGINFO};
+    mapped_disk = disk;
+    if (disk == NULL)
+        signal(SIGBUS, SIG_DFL);
+    else
+        sigaction(SIGBUS, &action, NULL);
+}
+
 static bool map_segment(struct tr_disk *disk, const char *name, struct tr_log_segment *segment)
 {
     int file = openat(disk->directory, name, O_RDONLY | O_CLOEXEC);
@@ -441,6 +480,7 @@ bool tr_disk_map(struct tr_disk *disk, struct tr_log_segment **segments, size_t 
     }
     if (directory != NULL)
         closedir(directory);
+    watch_pages(disk);
     if (disk->mapped_count > 0)
         qsort(disk->mapped, disk->mapped_count, sizeof *disk->mapped, by_number);
     *segments = disk->mapped;
@@ -454,6 +494,7 @@ void tr_disk_unmap(struct tr_disk *disk)
         if (disk->mapped[i].size > 0)
             munmap((void *)(uintptr_t)disk->mapped[i].bytes, disk->mapped[i].size);
     }
+    watch_pages(NULL);
     free(disk->mapped);
     disk->mapped = NULL;
     disk->mapped_count = 0;

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #define LINE_MAX_SIZE 2048
+#define LIMIT_TOKENS  20
+#define LIMIT_FILL_MS 10000
 
 /* The operator's log is the process's, as standard error is: the one thing here that is global. */
 static struct {
@@ -97,8 +99,10 @@ void tr_say(enum tr_level level, const char *format, ...)
         tr_put_json_string(&out, text);
         tr_put_text(&out, "}");
     } else {
-        for (char *at = message; *at != '\0'; at++)
-            *at = (unsigned char)*at < 0x20 ? '?' : *at;
+        for (char *at = message; *at != '\0'; at++) {
+            if ((unsigned char)*at < 0x20)
+                *at = '?';
+        }
         tr_put_bytes(&out, message, text.size);
     }
     line[out.size] = '\n';
@@ -107,4 +111,40 @@ void tr_say(enum tr_level level, const char *format, ...)
     fwrite(line, 1, out.size + 1, file);
     fflush(file);
     pthread_mutex_unlock(&say.lock);
+}
+
+static void fill(struct tr_say_limit *limit, uint64_t now_ms)
+{
+    if (limit->filled_ms == 0) {
+        limit->tokens = LIMIT_TOKENS;
+        limit->filled_ms = now_ms;
+    }
+    uint64_t due = (now_ms - limit->filled_ms) / LIMIT_FILL_MS;
+    limit->tokens = limit->tokens + due < LIMIT_TOKENS ? limit->tokens + due : LIMIT_TOKENS;
+    limit->filled_ms += due * LIMIT_FILL_MS;
+}
+
+bool tr_say_may(struct tr_say_limit *limit, uint64_t now_ms)
+{
+    if (limit->level > say.level)
+        return false;
+    fill(limit, now_ms);
+    /* The line that says how many were left out comes first. */
+    bool may = limit->tokens > 0 && limit->left_out == 0;
+    limit->tokens -= may;
+    limit->left_out += !may;
+    return may;
+}
+
+void tr_say_left_out(struct tr_say_limit *limit, uint64_t now_ms, bool is_end)
+{
+    if (limit->left_out == 0)
+        return;
+    fill(limit, now_ms);
+    if (limit->tokens == 0 && !is_end)
+        return;
+    limit->tokens -= limit->tokens > 0;
+    tr_say(limit->level, "%llu more %s were not logged line by line",
+           (unsigned long long)limit->left_out, limit->what);
+    limit->left_out = 0;
 }

@@ -567,7 +567,7 @@ static void disturb(struct world *world)
         trace(world, "receiver", 0, 0);
         return;
     case 4:
-        world->disk.limit = world->disk.count + draw(world, 3);
+        world->disk.limit = world->disk.used + draw(world, 3 * SEGMENT_SIZE);
         trace(world, "disk limit", world->disk.limit, 0);
         return;
     case 5:

@@ -17,6 +17,10 @@ static uint64_t draw_interval(struct world *world)
 {
     if (world->is_sluggish && sim_chance(world, 2))
         return LONG_MS + sim_draw(world, LONG_MS);
+    if (world->faults[SIM_ZERO] && sim_chance(world, 6)) {
+        sim_fault(world, SIM_ZERO);
+        return 0;
+    }
     switch (sim_draw(world, 8)) {
     case 0:
         return 1 + sim_draw(world, 50);
@@ -35,7 +39,8 @@ static void fill_body(struct world *world, uint32_t number)
 {
     const struct sim_write *write = &world->model.writes[number];
     int size = snprintf(world->opaque, sizeof world->opaque, "%u ", number);
-    size_t extra = sim_chance(world, 30) ? sim_draw(world, 900) : sim_draw(world, 60);
+    bool is_large = sim_chance(world, 30) || world->faults[SIM_MEMORY]; /* of all sizes */
+    size_t extra = is_large ? sim_draw(world, 900) : sim_draw(world, 60);
     memset(world->opaque + size, 'x', extra);
     snprintf(world->uri, sizeof world->uri, "http://receiver-%u/pop", number % RECEIVERS);
     world->body = (struct tr_timer_body){
@@ -49,7 +54,7 @@ static void fill_body(struct world *world, uint32_t number)
 
 static bool is_open(const struct sim_write *write)
 {
-    return !write->is_acked && !write->is_refused && !write->is_maybe;
+    return write->asked_ms > 0 && !write->is_acked && !write->is_refused && !write->is_maybe;
 }
 
 /* The latest write to the id of an earlier timer; 0: none was found. */
@@ -65,7 +70,8 @@ static uint32_t pick_write(struct world *world)
         while (world->model.writes[number].replaced_by != 0)
             number = world->model.writes[number].replaced_by;
         const struct sim_write *write = &world->model.writes[number];
-        if (write->id != 0 && !is_open(write) && !write->has_key)
+        bool is_free = !is_open(write) && !is_open(&world->model.writes[write->races]);
+        if (write->id != 0 && is_free && !write->has_key)
             return number;
     }
     return 0;
@@ -74,7 +80,8 @@ static uint32_t pick_write(struct world *world)
 static uint32_t new_write(struct world *world, uint32_t old, bool is_cancel)
 {
     uint64_t interval = draw_interval(world);
-    bool is_repeated = interval < 10000 && sim_chance(world, interval < 1600 ? 2 : 4);
+    bool is_repeated =
+        interval > 0 && interval < 10000 && sim_chance(world, interval < 1600 ? 2 : 4);
     uint32_t pops = is_repeated ? 1 + (uint32_t)sim_draw(world, SIM_POPS_MAX) : 1;
     struct sim_write write = {
         .id = old != 0 ? world->model.writes[old].id : 0,
@@ -87,8 +94,11 @@ static uint32_t new_write(struct world *world, uint32_t old, bool is_cancel)
         .is_clear = world->now_ms > world->model.impaired_ms + CLEAR_MS,
         .is_rash = world->model.has_faults && old != 0 &&
                    world->now_ms < world->model.writes[old].acked_ms + RASH_MS,
-        .factor = old != 0 ? world->model.writes[old].factor : 1 + (uint32_t)sim_draw(world, 3),
+        .factor = old != 0 ? world->model.writes[old].factor
+                           : 1 + (uint32_t)sim_draw(world, world->faults[SIM_FACTORS] ? 8 : 3),
     };
+    if (write.factor > 3 && old == 0)
+        sim_fault(world, SIM_FACTORS);
     uint32_t number = sim_model_ask(&world->model, write);
     sim_model_follow(&world->model, old, number);
     return number;
@@ -127,11 +137,42 @@ static bool is_torn(const struct world *world, uint32_t index)
         const struct machine *machine = &world->machines[i];
         const struct link *link = index < i ? &world->links[index][i] : &world->links[i][index];
         if (i != index && machine->is_used && !machine->stays_down &&
-            (!link->is_up || world->now_ms < link->up_ms + 500 ||
+            (!link->is_up || world->now_ms < link->up_ms + 500 + 4 * world->latency_ms ||
              machine->view.number != world->view_number))
             return true;
     }
     return false;
+}
+
+/* Another client, on another node, writes to the same timer before the first is answered. */
+static void race(struct world *world, uint32_t first)
+{
+    uint32_t index = (uint32_t)sim_draw(world, world->machine_count);
+    const struct machine *machine = &world->machines[index];
+    bool is_cancel = sim_chance(world, 2);
+    if (world->open_count == OPEN_MAX || !machine->is_ready || index == world->hostile ||
+        machine->paused_until_ms > world->now_ms || machine->told_ms > 0)
+        return;
+    uint32_t number = new_write(world, first, is_cancel);
+    struct sim_write *write = &world->model.writes[number];
+    struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED};
+    write->races = first;
+    world->model.writes[first].races = number;
+    write->copies = sim_reach(world, index);
+    write->is_torn = is_torn(world, index);
+    fill_body(world, number);
+    event.of.request.token = ++world->token;
+    event.of.request.kind = is_cancel ? TR_API_CANCEL : TR_API_REPLACE;
+    event.of.request.body = &world->body;
+    event.of.request.timer = (struct tr_timer_text){
+        .id = write->id, .factor = write->factor, .replicas = write->replicas};
+    world->open[world->open_count++] = (struct open_request){
+        .token = world->token, .write = number, .machine = index, .asked_ms = world->now_ms};
+    sim_fault(world, SIM_RACE);
+    sim_trace(world, "client %s %u on %s, due in %llu ms, beside %u",
+              is_cancel ? "cancels" : "replaces", number, sim_name(index),
+              (unsigned long long)write->interval_ms, first);
+    sim_step(world, index, &event);
 }
 
 void sim_ask(struct world *world, uint32_t index)
@@ -175,6 +216,8 @@ void sim_ask(struct world *world, uint32_t index)
               number, sim_name(index), (unsigned long long)write->interval_ms,
               old != 0 ? ", over " : ", copies ", old != 0 ? old : write->factor);
     sim_step(world, index, &event);
+    if (world->faults[SIM_RACE] && old != 0 && sim_chance(world, 2))
+        race(world, number);
 }
 
 static void create_on(struct world *world, uint32_t index)
@@ -261,14 +304,14 @@ static void answer_write(struct world *world, const struct open_request *request
     write->is_torn |= is_torn(world, request->machine);
     write->copies = reach < write->copies ? reach : write->copies;
     write->copies = write->factor < write->copies ? write->factor : write->copies;
-    if (world->now_ms >= request->asked_ms + PATIENCE_MS)
+    if (world->now_ms >= request->asked_ms + PATIENCE_MS + 6 * world->latency_ms)
         write->copies = 1; /* somebody was silent: it was answered with what there was */
     if (write->is_acked && effect->of.answer.has_location) {
         write->id = effect->of.answer.location.id;
         write->replicas = effect->of.answer.location.replicas;
         world->recent = request->write;
         bool is_pending = write->pops > 0 && !write->has_key && write->replaced_by == 0 &&
-                          write->asked_ms + write->interval_ms > world->now_ms;
+                          write->races == 0 && write->asked_ms + write->interval_ms > world->now_ms;
         bool is_sure =
             world->is_lone || !world->model.has_faults; /* else, who knows who sees whom */
         if (is_pending && is_sure && !world->model.is_off &&
@@ -285,8 +328,8 @@ static void answer_read(struct world *world, const struct open_request *request,
 {
     const struct sim_write *write = &world->model.writes[request->subject];
     uint64_t end_ms = write->asked_ms + write->pops * write->interval_ms;
-    bool is_sure = write->is_acked && write->replaced_by == 0 && !world->model.has_faults &&
-                   write->acked_ms < request->asked_ms;
+    bool is_sure = write->is_acked && write->replaced_by == 0 && write->races == 0 &&
+                   !world->model.has_faults && write->acked_ms < request->asked_ms;
     sim_trace(world, "%s reads %u: %s", sim_name(request->machine), request->subject,
               is_there ? "there" : "not there");
     if (world->model.is_off)
@@ -332,6 +375,7 @@ void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effec
     uint32_t write = (uint32_t)strtoul(number, NULL, 10);
     uint64_t sequence = tr_record_pop(&record);
     sim_trace(world, "%s pops %u.%llu", sim_name(index), write, (unsigned long long)sequence);
+    world->fired_ms = world->now_ms;
     sim_model_fire(&world->model, write, sequence, world->now_ms, 0);
     unsigned status = world->is_healed ? 200 : world->receiver_status[write % RECEIVERS];
     struct sim_pending pending = {

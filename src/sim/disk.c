@@ -2,6 +2,7 @@
 #include "sim/disk.h"
 
 #include "base/assert.h"
+#include "wire/log_repair.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +70,9 @@ void sim_disk_sync(struct sim_disk *disk)
 bool sim_disk_allocate(struct sim_disk *disk, uint64_t number, size_t size)
 {
     TR_ASSERT(find(disk, number) == NULL);
-    if (disk->count >= disk->limit)
+    if (disk->used > disk->limit || disk->limit - disk->used < size)
         return false;
+    disk->used += size;
     disk->segments = realloc(disk->segments, (disk->count + 1) * sizeof *disk->segments);
     TR_ASSERT(disk->segments != NULL);
     uint8_t *bytes = calloc(1, size);
@@ -85,6 +87,7 @@ void sim_disk_remove(struct sim_disk *disk, uint64_t number)
     if (segment == NULL)
         return;
     free(segment->bytes);
+    disk->used -= segment->size;
     size_t index = (size_t)(segment - disk->segments);
     memmove(segment, segment + 1, (disk->count - index - 1) * sizeof *segment);
     disk->count--;
@@ -94,6 +97,7 @@ void sim_disk_trim(struct sim_disk *disk, uint64_t number, size_t size)
 {
     struct sim_segment *segment = find(disk, number);
     TR_ASSERT(segment != NULL && size <= segment->size);
+    disk->used -= segment->size - size;
     segment->size = size;
 }
 
@@ -137,6 +141,28 @@ bool sim_disk_damage(struct sim_disk *disk)
     return true;
 }
 
+void sim_disk_repair(struct sim_disk *disk, uint8_t store)
+{
+    uint8_t store_id[TR_LOG_STORE_ID_SIZE];
+    size_t count = 0;
+    struct tr_log_segment *list = sim_disk_list(disk, &count);
+    memset(store_id, store, sizeof store_id);
+    struct tr_log_repair repair;
+    tr_log_repair_begin(&repair, list, count, store_id);
+    for (size_t i = 0; i < count; i++) {
+        struct sim_segment *segment = find(disk, list[i].number);
+        size_t cap = tr_log_repair_bound(&list[i]);
+        uint8_t *bytes = malloc(cap);
+        TR_ASSERT(bytes != NULL);
+        size_t size = tr_log_repair_segment(&repair, &list[i], bytes, cap);
+        free(segment->bytes);
+        disk->used = disk->used - segment->size + size;
+        segment->bytes = bytes;
+        segment->size = size;
+    }
+    free(list);
+}
+
 static int by_number(const void *a, const void *b)
 {
     uint64_t x = ((const struct tr_log_segment *)a)->number;
@@ -160,7 +186,8 @@ struct tr_log_segment *sim_disk_list(const struct sim_disk *disk, size_t *count)
 
 void sim_disk_copy(const struct sim_disk *from, struct sim_disk *to)
 {
-    *to = (struct sim_disk){.random = from->random, .limit = SIZE_MAX, .count = from->count};
+    *to = (struct sim_disk){
+        .random = from->random, .limit = SIZE_MAX, .count = from->count, .used = from->used};
     to->segments = malloc((from->count + 1) * sizeof *to->segments);
     TR_ASSERT(to->segments != NULL);
     for (size_t i = 0; i < from->count; i++) {

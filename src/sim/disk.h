@@ -18,7 +18,8 @@ struct sim_segment {
 struct sim_disk {
     struct sim_segment *segments; /* by number */
     size_t count;
-    size_t limit; /* segments that fit; more is a full disk */
+    size_t used;  /* bytes, */
+    size_t limit; /* and how many fit; more is a full disk */
     struct tr_random *random;
 
     /* The write that is not synced yet. */
@@ -49,6 +50,9 @@ void sim_disk_crash(struct sim_disk *disk);
 
 /* Flips a bit in the middle of what was synced. False: there is nothing to damage. */
 bool sim_disk_damage(struct sim_disk *disk);
+
+/* What `tryst log repair` makes of it: every sound batch, under the id of another store. */
+void sim_disk_repair(struct sim_disk *disk, uint8_t store);
 
 /* For the node; the caller frees it. */
 struct tr_log_segment *sim_disk_list(const struct sim_disk *disk, size_t *count);

@@ -12,18 +12,23 @@
  */
 #include "sim/world.h"
 
+#include "timer/arena.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#define FORGET_MS    75000
-#define FORGET_EVERY 16     /* lives */
-#define HEAL_MS      240000 /* after which everything must have come to its end */
-#define QUIET_MS     25000  /* for what nobody waits for: replaced timers, debts, strays */
-#define CALM_LATE_MS 700    /* commits on two nodes, the slowest of frames, and a move */
-#define LONE_LATE_MS 1700   /* less than a position: the dead one was not waited for */
-#define STEP_LATE_MS 6500   /* three positions */
-#define REPEAT_MS    20000  /* by then it is no backup that has not heard */
-#define BETWEEN_MS   5000   /* restarts and crashes, where it is one at a time */
+#define KIND_SLUGGISH 5 /* of ten */
+#define FORGET_MS     75000
+#define FORGET_EVERY  16     /* lives */
+#define HEAL_MS       240000 /* after which everything must have come to its end */
+#define QUIET_MS      25000  /* for what nobody waits for: replaced timers, debts, strays */
+#define CALM_LATE_MS  700    /* commits on two nodes, the slowest of frames, and a move */
+#define LONE_LATE_MS  1700   /* less than a position: the dead one was not waited for */
+#define STEP_LATE_MS  6500   /* three positions */
+#define TIGHT_LATE_MS 12000  /* likewise, and a claim or two */
+#define LATE_TRIPS    14     /* one way, each of which makes a record later by as much */
+#define REPEAT_MS     20000  /* by then it is no backup that has not heard */
+#define BETWEEN_MS    5000   /* restarts and crashes, where it is one at a time */
 
 static const char *const fault_names[] = {
 #define SIM_AS_TEXT(name, what) what,
@@ -33,21 +38,97 @@ static const char *const fault_names[] = {
 
 /* ---- what kind of life ---- */
 
+/* Tables, pools and slices of a handful: a full one is no fault. */
+static void draw_limits(struct world *world)
+{
+    bool *faults = world->faults;
+    for (unsigned i = SIM_FEW_CLAIMS; i <= SIM_SLICES; i++) {
+        faults[i] = sim_chance(world, 8) && world->options->nodes == 0;
+        if (faults[i])
+            sim_fault(world, (enum sim_fault)i);
+    }
+    if (faults[SIM_FEW_CLAIMS])
+        world->limits.claims = 2 + (uint32_t)sim_draw(world, 14);
+    if (faults[SIM_FEW_DROPS])
+        world->limits.drops = 4 + (uint32_t)sim_draw(world, 28);
+    if (faults[SIM_FEW_MOVES])
+        world->limits.moves = 4 + (uint32_t)sim_draw(world, 8);
+    if (faults[SIM_FEW_MESSAGES])
+        world->messages_max = 64 + (uint32_t)sim_draw(world, 192);
+    if (faults[SIM_FEW_OPERATIONS])
+        world->operations_max = 2 + (uint32_t)sim_draw(world, 6);
+    if (faults[SIM_FEW_PENDING]) {
+        world->limits.owed = 2 + (uint32_t)sim_draw(world, 14);
+        world->limits.waiting = 128;
+    }
+    if (faults[SIM_SLICES])
+        world->limits.slice = 1 + (uint32_t)sim_draw(world, 15);
+}
+
+/* All links are as slow as each other, or each way of each is drawn by itself. */
+static void draw_latency(struct world *world)
+{
+    uint64_t most_ms = world->options->latency_ms;
+    bool is_slow = most_ms > 0 || (world->options->nodes == 0 && sim_chance(world, 4));
+    bool is_asymmetric = is_slow && sim_chance(world, 2);
+    if (!is_slow)
+        return;
+    world->latency_ms = most_ms > 0 ? most_ms : 1 + sim_draw(world, 200);
+    world->faults[SIM_LATENCY] = !is_asymmetric;
+    world->faults[SIM_ASYMMETRY] = is_asymmetric;
+    sim_fault(world, is_asymmetric ? SIM_ASYMMETRY : SIM_LATENCY);
+    for (uint32_t a = 0; a < MACHINES_MAX; a++) {
+        for (uint32_t b = a + 1; b < MACHINES_MAX; b++) {
+            for (unsigned way = 0; way < 2; way++)
+                world->links[a][b].latency_ms[way] =
+                    is_asymmetric ? sim_draw(world, world->latency_ms + 1) : world->latency_ms;
+        }
+    }
+}
+
+/* What is no fault, and yet hard. */
+static void draw_hardships(struct world *world)
+{
+    bool *faults = world->faults;
+    bool is_scaled = faults[SIM_SCALE_UP] || faults[SIM_SCALE_DOWN];
+    faults[SIM_RACE] = sim_chance(world, 3);
+    faults[SIM_SWAP] = faults[SIM_SCALE_UP] && faults[SIM_SCALE_DOWN] && sim_chance(world, 2);
+    faults[SIM_TAKEN_BACK] = is_scaled && sim_chance(world, 3);
+    faults[SIM_SECOND] = is_scaled && sim_chance(world, 3);
+    faults[SIM_FACTORS] = sim_chance(world, 4);
+    faults[SIM_ZERO] = sim_chance(world, 4);
+    faults[SIM_HOURS] = faults[SIM_STEP] && sim_chance(world, 3);
+    draw_limits(world);
+    draw_latency(world);
+}
+
+/* One store at most is lost in a life. */
+static void draw_loss(struct world *world)
+{
+    static const enum sim_fault losses[] = {SIM_LOSS, SIM_ROLLBACK, SIM_NEVER_BACK, SIM_DAMAGE};
+    bool *faults = world->faults;
+    enum sim_fault loss = losses[sim_draw(world, 4)];
+    bool is_any = faults[SIM_LOSS] || faults[SIM_ROLLBACK];
+    faults[SIM_LOSS] = faults[SIM_ROLLBACK] = false;
+    faults[loss] = is_any;
+}
+
 static void draw_faults(struct world *world)
 {
     uint64_t kind = sim_draw(world, 10);
+    kind = world->options->is_sluggish ? KIND_SLUGGISH : kind;
     bool *faults = world->faults;
     bool is_calm = kind < 4 || world->options->is_calm;
     world->is_lone = kind == 4 && !is_calm;
     faults[SIM_SCALE_UP] = sim_chance(world, 2);
     faults[SIM_SCALE_DOWN] = sim_chance(world, 2);
     faults[SIM_RESTART] = sim_chance(world, 2);
-    faults[SIM_SKEW] = kind != 5 && sim_chance(world, 3);
+    faults[SIM_SKEW] = kind != KIND_SLUGGISH && sim_chance(world, 3);
     faults[SIM_DRIFT] = sim_chance(world, 4);
     faults[SIM_STEP] = sim_chance(world, 4);
     if (world->options->is_still)
         faults[SIM_SCALE_UP] = faults[SIM_SCALE_DOWN] = faults[SIM_RESTART] = false;
-    world->is_sluggish = kind == 5 && !is_calm;
+    world->is_sluggish = kind == KIND_SLUGGISH && !is_calm;
     if (world->is_lone)
         faults[SIM_CRASH] = true;
     if (world->is_sluggish)
@@ -58,32 +139,46 @@ static void draw_faults(struct world *world)
             if (i < SIM_SKEW || i == SIM_RECEIVER || i == SIM_LIE || i == SIM_VIEWS ||
                 i == SIM_EARLY)
                 faults[i] = sim_chance(world, 3);
+            if (i == SIM_FULL_LONG || i == SIM_MEMORY || i == SIM_ALL_CRASH)
+                faults[i] = sim_chance(world, 6);
         }
-        if (faults[SIM_LOSS])
-            faults[SIM_ROLLBACK] = false; /* one store at most is lost in a life */
+        draw_loss(world);
     }
+    if (faults[SIM_MEMORY]) {
+        sim_fault(world, SIM_MEMORY);
+        world->limits.memory = TR_ARENA_LEAST;
+    }
+    draw_hardships(world);
     bool is_apart = faults[SIM_CRASH] || faults[SIM_LOSS] || faults[SIM_ROLLBACK] ||
                     faults[SIM_SYNC] || faults[SIM_PAUSE] || faults[SIM_BREAK] ||
                     faults[SIM_STALL] || faults[SIM_PARTITION] || faults[SIM_VIEWS] ||
-                    faults[SIM_EARLY];
-    world->model.has_faults =
-        is_apart || faults[SIM_FULL] || faults[SIM_RECEIVER] || faults[SIM_LIE];
+                    faults[SIM_EARLY] || faults[SIM_ALL_CRASH] || faults[SIM_NEVER_BACK] ||
+                    faults[SIM_DAMAGE];
+    world->model.has_faults = is_apart || faults[SIM_FULL] || faults[SIM_RECEIVER] ||
+                              faults[SIM_LIE] || faults[SIM_FULL_LONG] || faults[SIM_MEMORY];
     world->model.is_once = !world->model.has_faults;
     world->model.is_unordered = faults[SIM_SKEW] && is_apart;
     world->model.most_early_ms = faults[SIM_DRIFT] ? 8 : 0;
-    /* Who has no room for a record is waited for, too. */
-    world->model.most_late_ms = faults[SIM_FULL_JOINER] ? STEP_LATE_MS : CALM_LATE_MS;
+    /* Who has no room for a record, or for what it is told, is waited for, too. */
+    bool is_tight = faults[SIM_FULL_JOINER];
+    for (unsigned i = SIM_FEW_CLAIMS; i <= SIM_SLICES; i++)
+        is_tight |= faults[i];
+    uint64_t slow_ms = LATE_TRIPS * world->latency_ms;
+    world->model.most_late_ms = slow_ms + (is_tight ? TIGHT_LATE_MS : CALM_LATE_MS);
     world->model.repeat_ms = world->is_sluggish ? REPEAT_MS : 0;
     world->model.has_restarts = faults[SIM_RESTART];
     world->model.has_steps = faults[SIM_STEP];
     /* Who has too few timers to tell that its clock was set back is waited for. */
     world->model.lone_late_ms = !world->is_lone    ? 0
-                                : faults[SIM_STEP] ? STEP_LATE_MS
-                                                   : LONE_LATE_MS;
+                                : is_tight         ? TIGHT_LATE_MS + slow_ms
+                                : faults[SIM_STEP] ? STEP_LATE_MS + slow_ms
+                                                   : LONE_LATE_MS + slow_ms;
 }
 
 static void print_faults(const struct world *world)
 {
+    if (world->latency_ms > 0)
+        printf("%llu ms, ", (unsigned long long)world->latency_ms);
     printf("%s life", world->is_lone            ? "lone"
                       : world->is_sluggish      ? "sluggish"
                       : world->model.has_faults ? "wild"
@@ -99,7 +194,8 @@ static void print_faults(const struct world *world)
 
 static bool is_member(const struct world *world, uint32_t index)
 {
-    return world->machines[index].is_used && !world->machines[index].stays_down;
+    const struct machine *machine = &world->machines[index];
+    return machine->is_used && !machine->stays_down && !machine->is_dead;
 }
 
 static bool is_link_well(struct world *world, uint32_t a, uint32_t b)
@@ -224,18 +320,60 @@ static void tell_alone(struct world *world)
     }
 }
 
+static void start_joiners(struct world *world)
+{
+    const struct sim_view *view = sim_view(world);
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        struct machine *machine = &world->machines[i];
+        if (view->roles[i] != TR_ROLE_JOINING || machine->is_running || machine->is_joining)
+            continue;
+        machine->view = *view;
+        machine->is_used = true;
+        machine->is_joining = true;
+        if (sim_chance(world, 2))
+            begin_alone(world, i);
+        if (world->faults[SIM_FULL_JOINER]) {
+            sim_fault(world, SIM_FULL_JOINER);
+            machine->disk.limit = 0;
+        }
+        sim_start(world, i);
+    }
+}
+
+/* What was begun is not wanted any more: who joins leaves again, who leaves stays. */
+static void take_back(struct world *world)
+{
+    struct sim_view *view = next_view(world);
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        if (view->roles[i] == TR_ROLE_JOINING)
+            view->roles[i] = TR_ROLE_LEAVING;
+        else if (view->roles[i] == TR_ROLE_LEAVING)
+            view->roles[i] = TR_ROLE_STAYING;
+        world->machines[i].is_joining = false;
+    }
+    sim_trace(world, "operator: taken back");
+    sim_fault(world, SIM_TAKEN_BACK);
+    world->scaled_ms = world->now_ms;
+    give_view(world);
+}
+
 /* Step 1: some join or leave. */
 static void begin_scaling(struct world *world)
 {
     bool is_up = world->faults[SIM_SCALE_UP] && sim_chance(world, 2);
     bool is_down = world->faults[SIM_SCALE_DOWN] && !is_up;
     struct sim_view *view = next_view(world);
+    if (world->faults[SIM_SWAP] && sim_chance(world, 2)) {
+        sim_fault(world, SIM_SWAP);
+        is_up = is_down = true;
+    }
     unsigned wanted = 1 + (unsigned)sim_draw(world, 2);
     unsigned changed = 0;
     for (uint32_t tries = 0; tries < 40 && changed < wanted; tries++) {
         uint32_t i = (uint32_t)sim_draw(world, world->machine_count);
         struct machine *machine = &world->machines[i];
-        bool is_free = !machine->is_running && (!machine->is_used || machine->stays_down);
+        bool is_free =
+            !machine->is_running && !machine->is_dead && (!machine->is_used || machine->stays_down);
         if (is_up && view->roles[i] == TR_ROLE_NONE && is_free) {
             view->roles[i] = TR_ROLE_JOINING;
             machine->stays_down = false;
@@ -251,20 +389,7 @@ static void begin_scaling(struct world *world)
     world->is_scaling = true;
     world->scaled_ms = world->now_ms;
     give_view(world);
-    for (uint32_t i = 0; i < world->machine_count; i++) {
-        struct machine *machine = &world->machines[i];
-        if (view->roles[i] != TR_ROLE_JOINING || machine->is_running)
-            continue;
-        machine->view = *view;
-        machine->is_used = true;
-        if (sim_chance(world, 2))
-            begin_alone(world, i);
-        if (world->faults[SIM_FULL_JOINER]) {
-            sim_fault(world, SIM_FULL_JOINER);
-            machine->disk.limit = 0;
-        }
-        sim_start(world, i);
-    }
+    start_joiners(world);
     uint32_t a = (uint32_t)sim_draw(world, world->machine_count);
     uint32_t b = (uint32_t)sim_draw(world, world->machine_count);
     if (world->is_sluggish && a != b && view->roles[a] == TR_ROLE_STAYING &&
@@ -284,6 +409,7 @@ static void end_scaling(struct world *world)
             view->roles[i] = TR_ROLE_STAYING;
         else if (view->roles[i] == TR_ROLE_LEAVING)
             view->roles[i] = TR_ROLE_NONE;
+        world->machines[i].is_joining = false;
     }
     sim_trace(world, "operator: step 3");
     world->is_scaling = false;
@@ -325,10 +451,26 @@ static void make_room(struct world *world)
     }
 }
 
+/* A node that never comes back is taken out of the files. */
+static void bury_dead(struct world *world)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        if (!world->machines[i].is_dead || sim_view(world)->roles[i] == TR_ROLE_NONE)
+            continue;
+        next_view(world)->roles[i] = TR_ROLE_NONE;
+        sim_trace(world, "operator: %s is gone for good", sim_name(i));
+        world->scaled_ms = world->now_ms;
+        give_view(world);
+        return;
+    }
+}
+
 static void scale(struct world *world)
 {
     bool can = world->faults[SIM_SCALE_UP] || world->faults[SIM_SCALE_DOWN];
     retire(world);
+    if (world->is_healed)
+        bury_dead(world);
     tell_alone(world);
     if (!world->is_scaling) {
         bool is_over = world->now_ms > world->scaled_ms + 4000;
@@ -337,6 +479,15 @@ static void scale(struct world *world)
         return;
     }
     make_room(world);
+    if (world->faults[SIM_SECOND] && !world->is_healed && sim_chance(world, 60)) {
+        sim_fault(world, SIM_SECOND);
+        begin_scaling(world);
+        return;
+    }
+    if (world->faults[SIM_TAKEN_BACK] && !world->is_healed && sim_chance(world, 60)) {
+        take_back(world);
+        return;
+    }
     bool is_early = world->faults[SIM_EARLY] && !world->is_healed && sim_chance(world, 30);
     bool is_done = world->now_ms > world->scaled_ms + 3000 && have_view(world) && is_well(world) &&
                    all_are_settled(world);
@@ -354,13 +505,14 @@ static void crash(struct world *world, uint32_t index, enum sim_fault fault)
     /* A step that was not written down yet is one that nobody saw. */
     if (!machine->is_running || world->now_ms < machine->stepped_ms + 1000)
         return;
-    sim_fault(world, fault);
     if (fault != SIM_LOSS && fault != SIM_ROLLBACK) {
+        sim_fault(world, fault);
         sim_crash(world, index, sim_draw(world, 6000));
         return;
     }
     if (world->model.lost_ms > 0 || (fault == SIM_ROLLBACK && !machine->has_snapshot))
         return;
+    sim_fault(world, fault);
     sim_trace(world, "%s %s", sim_name(index),
               fault == SIM_LOSS ? "loses its disk" : "goes back to an older disk");
     world->model.lost_ms = world->now_ms;
@@ -372,6 +524,45 @@ static void crash(struct world *world, uint32_t index, enum sim_fault fault)
     } else {
         machine->disk = machine->snapshot;
         machine->has_snapshot = false;
+    }
+}
+
+/* A bit of what was synced flips while the node is down. Where that is of its clock, which was set,
+ * its timers are of two times, and nobody can tell. */
+static void damage(struct world *world, uint32_t index)
+{
+    struct machine *machine = &world->machines[index];
+    if (!machine->is_running || world->model.lost_ms > 0 || machine->disk.is_writing ||
+        machine->stepped_ms > 0 || machine->was_set || !sim_disk_damage(&machine->disk))
+        return;
+    sim_fault(world, SIM_DAMAGE);
+    sim_trace(world, "the log of %s is damaged", sim_name(index));
+    world->model.lost_ms = world->now_ms;
+    machine->is_damaged = true;
+    sim_crash(world, index, sim_draw(world, 6000));
+}
+
+/* For good; and others are left. */
+static void die(struct world *world, uint32_t index)
+{
+    struct machine *machine = &world->machines[index];
+    if (!machine->is_running || world->model.lost_ms > 0 || count_staying(sim_view(world)) < 3 ||
+        sim_view(world)->roles[index] != TR_ROLE_STAYING)
+        return;
+    sim_fault(world, SIM_NEVER_BACK);
+    world->model.lost_ms = world->now_ms;
+    machine->is_dead = true;
+    sim_crash(world, index, 0);
+}
+
+static void crash_all(struct world *world)
+{
+    sim_fault(world, SIM_ALL_CRASH);
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        const struct machine *machine = &world->machines[i];
+        if (machine->is_running && world->now_ms >= machine->stepped_ms + 1000 &&
+            i != world->hostile)
+            sim_crash(world, i, sim_draw(world, 3000));
     }
 }
 
@@ -424,7 +615,7 @@ static void step_clock(struct world *world, uint32_t index)
         !sim_chance(world, 100))
         return;
     sim_fault(world, SIM_STEP);
-    machine->skew_ms += (int64_t)sim_draw(world, 20000) - 10000;
+    machine->skew_ms += sim_draw_step(world);
     machine->stepped_ms = world->now_ms;
     sim_trace(world, "%s steps its clock", sim_name(index));
 }
@@ -440,11 +631,26 @@ static uint32_t find_writing(const struct world *world, uint32_t index)
     return index;
 }
 
+static void fill_disk(struct world *world, uint32_t index)
+{
+    struct sim_disk *disk = &world->machines[index].disk;
+    bool stays = world->faults[SIM_FULL_LONG];
+    if (disk->limit != SIZE_MAX && !stays) {
+        disk->limit = SIZE_MAX;
+        return;
+    }
+    if (disk->limit == SIZE_MAX && stays)
+        sim_fault(world, SIM_FULL_LONG);
+    if (disk->limit == SIZE_MAX)
+        disk->limit = disk->used + sim_draw(world, 2 * world->segment_size);
+}
+
 static void disturb_wildly(struct world *world, uint32_t a, uint32_t b)
 {
-    static const enum sim_fault faults[] = {SIM_CRASH, SIM_LOSS,      SIM_ROLLBACK, SIM_SYNC,
-                                            SIM_FULL,  SIM_PAUSE,     SIM_BREAK,    SIM_BREAK,
-                                            SIM_STALL, SIM_PARTITION, SIM_RECEIVER, SIM_RESTART};
+    static const enum sim_fault faults[] = {
+        SIM_CRASH,     SIM_LOSS,      SIM_ROLLBACK, SIM_SYNC,      SIM_FULL,     SIM_PAUSE,
+        SIM_BREAK,     SIM_BREAK,     SIM_STALL,    SIM_PARTITION, SIM_RECEIVER, SIM_RESTART,
+        SIM_FULL_LONG, SIM_ALL_CRASH, SIM_DAMAGE,   SIM_NEVER_BACK};
     uint64_t drawn = sim_draw(world, 120);
     struct machine *machine = &world->machines[a];
     if (drawn >= sizeof faults / sizeof faults[0] || !world->faults[faults[drawn]])
@@ -463,7 +669,8 @@ static void disturb_wildly(struct world *world, uint32_t a, uint32_t b)
             crash(world, a, SIM_SYNC);
         return;
     case 4:
-        machine->disk.limit = machine->disk.limit == SIZE_MAX ? machine->disk.count : SIZE_MAX;
+    case 12:
+        fill_disk(world, a);
         return;
     case 5:
         sim_fault(world, SIM_PAUSE);
@@ -488,9 +695,19 @@ static void disturb_wildly(struct world *world, uint32_t a, uint32_t b)
         sim_fault(world, SIM_RECEIVER);
         world->receiver_status[sim_draw(world, RECEIVERS)] = sim_chance(world, 2) ? 503 : 0;
         return;
-    default:
+    case 11:
         sim_fault(world, SIM_RESTART);
         sim_drain(world, a);
+        return;
+    case 13:
+        if (sim_chance(world, 3))
+            crash_all(world);
+        return;
+    case 14:
+        damage(world, a);
+        return;
+    default:
+        die(world, a);
         return;
     }
 }
@@ -583,15 +800,24 @@ static void heal_all(struct world *world)
     }
 }
 
+static bool is_buried(struct world *world)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        if (world->machines[i].is_dead && sim_view(world)->roles[i] != TR_ROLE_NONE)
+            return false;
+    }
+    return true;
+}
+
 static bool is_over(struct world *world)
 {
-    return !world->is_scaling && is_well(world) && all_are_settled(world) &&
+    return !world->is_scaling && is_buried(world) && is_well(world) && all_are_settled(world) &&
            sim_model_is_done(&world->model) && world->open_count == 0;
 }
 
 static void heal(struct world *world)
 {
-    uint64_t end_ms = world->now_ms + HEAL_MS;
+    uint64_t end_ms = world->now_ms + (uint64_t)HEAL_MS * (world->latency_ms > 0 ? 3 : 1);
     uint64_t over_ms = UINT64_MAX;
     heal_all(world);
     while (world->now_ms < end_ms && world->model.broken == NULL) {
@@ -642,8 +868,20 @@ static void check_forgotten(struct world *world)
     }
 }
 
+/* What came of the last pop is on its way for a moment. */
+static void wait_for_outcomes(struct world *world)
+{
+    for (unsigned i = 0; i < 200 && world->model.broken == NULL; i++) {
+        if (world->now_ms > world->fired_ms + 1000 + 4 * world->latency_ms)
+            return;
+        sim_advance(world, world->now_ms + 100);
+        sim_connect(world);
+    }
+}
+
 static void check_end(struct world *world)
 {
+    wait_for_outcomes(world);
     sim_model_finish(&world->model);
     for (uint32_t i = 0; i < world->machine_count && world->model.broken == NULL; i++) {
         if (is_member(world, i) && !sim_is_settled(world, i)) {

@@ -28,7 +28,28 @@
     X(SCALE_UP, "scale-ups")                                                                       \
     X(SCALE_DOWN, "scale-downs")                                                                   \
     X(RESTART, "clean restarts")                                                                   \
-    X(FULL_JOINER, "full disks of nodes that join")
+    X(FULL_JOINER, "full disks of nodes that join")                                                \
+    X(FULL_LONG, "disks that stay full")                                                           \
+    X(MEMORY, "memory at its limit")                                                               \
+    X(LATENCY, "slow links")                                                                       \
+    X(ASYMMETRY, "links that are slower one way")                                                  \
+    X(FEW_CLAIMS, "a handful of claims")                                                           \
+    X(FEW_DROPS, "a handful of drops that are remembered")                                         \
+    X(FEW_MOVES, "a handful of moves")                                                             \
+    X(FEW_MESSAGES, "a handful of messages")                                                       \
+    X(FEW_OPERATIONS, "a handful of operations")                                                   \
+    X(FEW_PENDING, "a handful of records that are pending")                                        \
+    X(SLICES, "slices of a handful")                                                               \
+    X(RACE, "two writes of one timer at once")                                                     \
+    X(SWAP, "joins and leaves in one view")                                                        \
+    X(TAKEN_BACK, "changes that are taken back")                                                   \
+    X(SECOND, "second changes before the first is through")                                        \
+    X(FACTORS, "more copies than nodes")                                                           \
+    X(ZERO, "intervals of 0")                                                                      \
+    X(ALL_CRASH, "crashes of all nodes at once")                                                   \
+    X(NEVER_BACK, "nodes that never come back")                                                    \
+    X(HOURS, "clocks set by hours")                                                                \
+    X(DAMAGE, "damaged logs")
 
 #define SIM_AS_FAULT(name, what) SIM_##name,
 enum sim_fault { SIM_FAULTS_LIST(SIM_AS_FAULT) SIM_FAULTS };
@@ -37,12 +58,14 @@ enum sim_fault { SIM_FAULTS_LIST(SIM_AS_FAULT) SIM_FAULTS };
 struct sim_options {
     uint64_t seed;
     uint32_t writes;
-    uint32_t nodes;  /* 0: drawn */
-    bool is_calm;    /* no faults; scaling and clean restarts are none */
-    bool is_still;   /* nor scaling, nor restarts */
-    bool is_hostile; /* one node sends whatever it likes */
-    bool is_verbose; /* print the trace as it goes */
-    bool is_quiet;   /* print nothing */
+    uint32_t nodes;      /* 0: drawn */
+    uint32_t latency_ms; /* of all links, one way, at most; 0: drawn */
+    bool is_calm;        /* no faults; scaling and clean restarts are none */
+    bool is_still;       /* nor scaling, nor restarts */
+    bool is_sluggish;    /* links that stall, and nothing else that fails */
+    bool is_hostile;     /* one node sends whatever it likes */
+    bool is_verbose;     /* print the trace as it goes */
+    bool is_quiet;       /* print nothing */
     enum tr_twin twin;
 };
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define FLIGHTS       64
-#define SHARED_LEAST  6   /* timers by which others can tell that its clock was set */
+#define SHARED_LEAST  6 /* timers by which others can tell that its clock was set */
+#define BACK_MOST_MS  10000
 #define STEP_LEAST_MS 600 /* less may be what frames took */
 
 static void write_log(struct world *world, uint32_t index, const struct tr_effect *effect)
@@ -80,6 +81,16 @@ static void stopped(struct world *world, uint32_t index)
     machine->is_stopped = true;
 }
 
+/* The operator repairs a log that is refused, and starts again: under a new store's name. */
+static void repair(struct world *world, uint32_t index)
+{
+    struct machine *machine = &world->machines[index];
+    sim_trace(world, "%s refuses its log, which is repaired", sim_name(index));
+    machine->is_damaged = false;
+    sim_disk_repair(&machine->disk, (uint8_t)(100 + index));
+    machine->is_stopped = true;
+}
+
 static void carry_out(struct world *world, uint32_t index, const struct tr_effect *effect)
 {
     struct machine *machine = &world->machines[index];
@@ -105,9 +116,13 @@ static void carry_out(struct world *world, uint32_t index, const struct tr_effec
         return;
     case TR_EFFECT_RECOVERED:
         machine->is_ready = true;
+        machine->is_damaged = false; /* nothing that mattered */
         return;
     case TR_EFFECT_REFUSED:
-        sim_break(world, "a log that was not damaged was refused");
+        if (machine->is_damaged)
+            repair(world, index);
+        else
+            sim_break(world, "a log that was not damaged was refused");
         return;
     case TR_EFFECT_NOTE:
         sim_note(world, effect);
@@ -204,9 +219,12 @@ static void step_clock(struct world *world, struct machine *machine)
     if (!may || !sim_chance(world, 3))
         return;
     sim_fault(world, SIM_STEP);
-    int64_t step_ms = (int64_t)sim_draw(world, 20000) - 10000;
-    bool is_small = step_ms > 0 && step_ms < STEP_LEAST_MS;
-    machine->skew_ms += is_small ? STEP_LEAST_MS : step_ms;
+    int64_t step_ms = sim_draw_step(world);
+    if (step_ms < -BACK_MOST_MS) /* what has one copy would be late by as much */
+        step_ms = -(int64_t)sim_draw(world, BACK_MOST_MS);
+    int64_t least_ms = STEP_LEAST_MS + 3 * (int64_t)world->latency_ms;
+    bool is_small = step_ms > 0 && step_ms < least_ms;
+    machine->skew_ms += is_small ? least_ms : step_ms;
     machine->was_set = true;
     sim_trace(world, "its clock is set");
 }
@@ -214,6 +232,8 @@ static void step_clock(struct world *world, struct machine *machine)
 void sim_start(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];
+    if (machine->is_dead)
+        return;
     step_clock(world, machine);
     struct tr_node_config config = {
         .address = {machine->address, strlen(machine->address)},
@@ -224,8 +244,9 @@ void sim_start(struct world *world, uint32_t index)
         .segment_size = world->segment_size,
         .opaque_max = OPAQUE_MAX,
         .flights_max = FLIGHTS,
-        .messages_max = world->is_large ? 65536 : 4096,
-        .operations_max = 64,
+        .messages_max = world->messages_max,
+        .operations_max = world->operations_max,
+        .limits = world->limits,
         .per_destination = 32,
         .attempts_max = 8,
         .backoff_ms = 100,

@@ -23,8 +23,10 @@ static const char usage[] =
     "  --replay S       this seed alone, and print everything that happens\n"
     "  --writes N       client writes in each; 300 if not given\n"
     "  --nodes N        a cluster of so many nodes, up to 60; drawn if not given\n"
+    "  --latency MS     links that take so long one way, or up to that; drawn if not given\n"
     "  --calm           lives without faults: nodes come, leave and restart\n"
     "  --still          nor that: nothing changes at all\n"
+    "  --sluggish       lives in which links stall, for long, and nothing else fails\n"
     "  --hostile        one node sends whatever it likes\n"
     "  --alone          lives of a single node\n"
     "  --cover          print how often each fault and each rule was exercised; 1 if any never "
@@ -38,10 +40,12 @@ static const char usage[] =
 struct twin {
     const char *name;
     const char *what;
+    const char *lives; /* that it is looked for in; "": as they are drawn */
+    uint64_t first;    /* seed */
 };
 
-static const struct twin twins[] = {{"none", "nothing"},
-#define SIM_AS_TWIN(name, text, what) {text, what},
+static const struct twin twins[] = {{"none", "nothing", "", 1},
+#define SIM_AS_TWIN(name, text, what, lives, first) {text, what, lives, first},
                                     TR_TWINS_LIST(SIM_AS_TWIN)
 #undef SIM_AS_TWIN
 };
@@ -102,6 +106,8 @@ static bool read_flag(struct arguments *arguments, const char *name)
         arguments->options.is_calm = true;
     else if (strcmp(name, "--still") == 0)
         arguments->options.is_calm = arguments->options.is_still = true;
+    else if (strcmp(name, "--sluggish") == 0)
+        arguments->options.is_sluggish = true;
     else if (strcmp(name, "--hostile") == 0)
         arguments->options.is_hostile = true;
     else if (strcmp(name, "--alone") == 0)
@@ -139,6 +145,8 @@ static bool read_option(struct arguments *arguments, const char *name, const cha
         arguments->options.writes = (uint32_t)number;
     } else if (strcmp(name, "--nodes") == 0 && number >= 1 && number <= 60) {
         arguments->options.nodes = (uint32_t)number;
+    } else if (strcmp(name, "--latency") == 0 && number <= 10000) {
+        arguments->options.latency_ms = (uint32_t)number;
     } else if (strcmp(name, "--scale") == 0) {
         arguments->scale = number;
     } else {
@@ -212,9 +220,12 @@ static void shorten(const struct sim_options *failed)
         else
             least = options.writes;
     }
-    printf("shortest found: tryst-sim --replay %llu --writes %u%s%s\n",
+    printf("shortest found: tryst-sim --replay %llu --writes %u%s%s",
            (unsigned long long)failed->seed, most, failed->is_calm ? " --calm" : "",
            failed->is_hostile ? " --hostile" : "");
+    if (failed->latency_ms > 0)
+        printf(" --latency %u", failed->latency_ms);
+    printf("\n");
 }
 
 static int run_seeds(struct arguments *arguments)
@@ -254,15 +265,20 @@ static bool find_twin(const struct arguments *arguments, enum tr_twin twin)
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
+        const struct twin *broken = &twins[twin];
+        bool is_alone = strcmp(broken->lives, "alone") == 0;
         options.twin = twin;
         options.is_quiet = true;
-        for (uint64_t seed = 1; seed <= TWIN_SEEDS; seed++) {
-            options.seed = seed;
-            struct sim_result result =
-                twin == TWIN_TORN_IS_DAMAGE ? sim_alone_run(&options) : sim_life_run(&options);
+        options.is_calm |= strcmp(broken->lives, "calm") == 0;
+        options.is_sluggish |= strcmp(broken->lives, "sluggish") == 0;
+        for (uint64_t i = 0; i < TWIN_SEEDS; i++) {
+            options.seed = broken->first + i;
+            struct sim_result result = is_alone ? sim_alone_run(&options) : sim_life_run(&options);
             if (result.broken == NULL)
                 continue;
-            printf("found by seed %llu: %s\n", (unsigned long long)seed, result.broken);
+            printf("found by %s%sseed %llu: %s\n", broken->lives,
+                   broken->lives[0] != '\0' ? " " : "", (unsigned long long)options.seed,
+                   result.broken);
             exit(0);
         }
         exit(1);

@@ -66,7 +66,8 @@ static bool is_over(const struct sim_model *model, uint32_t number)
 {
     for (uint32_t next = model->writes[number].replaced_by; next != 0;
          next = model->writes[next].replaced_by) {
-        if (model->writes[next].is_acked && !model->writes[next].is_torn)
+        if (model->writes[next].is_acked && !model->writes[next].is_torn &&
+            model->writes[next].races != number)
             return true;
     }
     return false;
@@ -83,7 +84,7 @@ static bool is_long_over(const struct sim_model *model, uint32_t number, uint64_
         uint64_t since =
             write->acked_ms > model->impaired_ms ? write->acked_ms : model->impaired_ms;
         if (write->is_acked && !write->is_rash && (write->is_clear || !model->is_unordered) &&
-            now_ms > since + SIM_GRACE_MS)
+            write->races != number && now_ms > since + SIM_GRACE_MS)
             return true;
     }
     return false;
@@ -153,14 +154,14 @@ bool sim_model_is_promised(const struct sim_model *model, uint32_t number)
                                                (write->replaced_by != 0 && !next->is_clear))) ||
                       write->is_rash || model->writes[write->replaced_by].is_rash;
     return write->is_acked && write->pops > 0 && !write->has_key && !is_lost && !is_unclear &&
-           !is_superseded(model, number, true);
+           write->races == 0 && !is_superseded(model, number, true);
 }
 
 bool sim_model_is_cancelled(const struct sim_model *model, uint32_t number)
 {
     const struct sim_write *write = &model->writes[number];
     return write->is_acked && write->pops == 0 && write->replaced_by == 0 && !write->is_rash &&
-           (write->is_clear || !model->is_unordered) && model->lost_ms == 0;
+           write->races == 0 && (write->is_clear || !model->is_unordered) && model->lost_ms == 0;
 }
 
 /* The first write that was acknowledged and has not done all it should; 0: none. */

@@ -21,6 +21,7 @@ struct sim_write {
     uint32_t factor;      /* copies asked for */
     uint32_t replaced_by; /* the write after it to the same id; 0: none */
     uint32_t follows;     /* the write before it; 0: none */
+    uint32_t races;       /* a write at the same moment: either may be the later; 0: none */
     uint64_t replicas;    /* as its id says */
     unsigned copies;      /* that were promised */
     uint64_t acked_ms;

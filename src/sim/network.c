@@ -81,7 +81,8 @@ void sim_connect(struct world *world)
             link->last_ms[0] = link->last_ms[1] = world->now_ms;
             struct sim_pending up = {.what = HAPPENS_LINK_UP, .link_epoch = link->epoch};
             up.other = b;
-            uint64_t delay_ms = 10 + sim_draw(world, MEET_MS); /* one after the other */
+            uint64_t delay_ms = 10 + sim_draw(world, MEET_MS) + link->latency_ms[0] +
+                                link->latency_ms[1]; /* one after the other */
             sim_plan(world, a, up, delay_ms);
             up.other = a;
             sim_plan(world, b, up, delay_ms);
@@ -108,8 +109,8 @@ void sim_send(struct world *world, uint32_t from, const struct tr_effect *effect
     struct sim_pending pending = {.link_epoch = link->epoch};
     bool is_slow = world->options->nodes == 0 && sim_chance(world, 20);
     uint64_t delay = is_slow ? sim_draw(world, 60) : sim_draw(world, 3);
-    uint64_t at = world->now_ms + 1 + delay;
     unsigned direction = from > to;
+    uint64_t at = world->now_ms + 1 + delay + link->latency_ms[direction];
     uint64_t *last = &link->last_ms[direction];
     at = at > link->stalled_until_ms[direction] ? at : link->stalled_until_ms[direction];
     at = at > *last ? at : *last;
@@ -142,17 +143,25 @@ static bool is_serving(const struct machine *machine)
 unsigned sim_reach(const struct world *world, uint32_t index)
 {
     const struct machine *machine = &world->machines[index];
+    uint64_t meet_ms = 500 + 4 * world->latency_ms; /* until they know each other again */
+    bool is_awake = machine->paused_until_ms + meet_ms < world->now_ms;
     unsigned count = 0;
+    unsigned absent = 0;
     for (uint32_t i = 0; i < world->machine_count; i++) {
         const struct machine *other = &world->machines[i];
         const struct link *link = index < i ? &world->links[index][i] : &world->links[i][index];
         bool is_wanted =
             machine->view.roles[i] == TR_ROLE_STAYING || machine->view.roles[i] == TR_ROLE_JOINING;
-        bool is_there = is_serving(other) && other->started_ms + 3000 < world->now_ms &&
-                        other->paused_until_ms <= world->now_ms && link->is_up &&
+        bool is_there = is_serving(other) &&
+                        other->started_ms + 3000 + 10 * world->latency_ms < world->now_ms &&
+                        is_awake && other->paused_until_ms + meet_ms < world->now_ms &&
+                        link->is_up && link->up_ms + meet_ms < world->now_ms &&
                         link->stalled_until_ms[0] <= world->now_ms &&
                         link->stalled_until_ms[1] <= world->now_ms;
         count += is_wanted && (i == index || is_there);
+        absent += is_wanted && i != index && !is_there;
     }
-    return count;
+    /* Those who stand in have their places beside those they stand in for. */
+    unsigned most = absent < TR_LIST_MAX ? TR_LIST_MAX - absent : 1;
+    return count < most ? count : most;
 }

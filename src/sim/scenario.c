@@ -188,6 +188,16 @@ static void cut(struct scenario *scenario, char **words, bool is_cut)
         sim_break_link(world, a, b);
 }
 
+/* latency 150: what all links take, each way. */
+static void set_latency(struct world *world, uint64_t ms)
+{
+    world->latency_ms = ms;
+    for (uint32_t a = 0; a < MACHINES_MAX; a++) {
+        for (uint32_t b = a + 1; b < MACHINES_MAX; b++)
+            world->links[a][b].latency_ms[0] = world->links[a][b].latency_ms[1] = ms;
+    }
+}
+
 /* stall AB 6000: what A sends to B takes that long. */
 static void stall(struct scenario *scenario, char **words, int count)
 {
@@ -231,6 +241,8 @@ static void obey(struct scenario *scenario, char **words, int count)
         cut(scenario, words, strcmp(word, "cut") == 0);
     else if (strcmp(word, "stall") == 0)
         stall(scenario, words, count);
+    else if (strcmp(word, "latency") == 0 && count > 1)
+        set_latency(world, strtoull(words[1], NULL, 10));
     else if (strcmp(word, "crash") == 0 || strcmp(word, "lose") == 0)
         crash(scenario, index, strcmp(word, "lose") == 0);
     else if (strcmp(word, "start") == 0) {

@@ -21,6 +21,16 @@ bool sim_chance(struct world *world, uint64_t of)
     return sim_draw(world, of) == 0;
 }
 
+int64_t sim_draw_step(struct world *world)
+{
+    uint64_t most_ms = 10000;
+    if (world->faults[SIM_HOURS] && sim_chance(world, 2)) {
+        sim_fault(world, SIM_HOURS);
+        most_ms = (uint64_t)10 * 3600000;
+    }
+    return (int64_t)sim_draw(world, 2 * most_ms) - (int64_t)most_ms;
+}
+
 const char *sim_name(uint32_t machine)
 {
     static const char letters[] =
@@ -66,6 +76,8 @@ struct world *sim_world_new(const struct sim_options *options)
     TR_ASSERT(world->effects != NULL);
     world->memory_size = (size_t)32 << 20;
     world->segment_size = (size_t)96 << 10;
+    world->messages_max = 4096;
+    world->operations_max = 64;
     world->now_ms = 1700000000000u + sim_draw(world, (uint64_t)1 << 33);
     world->began_ms = world->now_ms;
     world->hostile = MACHINES_MAX;

@@ -53,6 +53,9 @@ struct machine {
     bool is_draining;
     bool is_stopped;
     bool stays_down; /* after that: it has left */
+    bool is_joining; /* it was started to join */
+    bool is_dead;    /* it never comes back */
+    bool is_damaged; /* its log is: it refuses to start, and is repaired */
 };
 
 struct link {
@@ -63,6 +66,7 @@ struct link {
     uint64_t cut_until_ms;        /* no connection before */
     uint64_t stalled_until_ms[2]; /* by direction: from the lower, from the higher */
     uint64_t last_ms[2];          /* frames of one direction keep their order */
+    uint64_t latency_ms[2];       /* what each takes */
 };
 
 struct open_request {
@@ -86,6 +90,10 @@ struct world {
     bool is_scaling;
     uint64_t scaled_ms; /* when step 1 was made */
     struct tr_effects *effects;
+    uint64_t latency_ms; /* of the slowest link, one way */
+    struct tr_node_limits limits;
+    uint32_t messages_max;
+    uint32_t operations_max;
     bool is_large; /* so many timers that not everything can be looked at */
     size_t memory_size;
     size_t segment_size;
@@ -99,6 +107,7 @@ struct world {
     uint32_t recent;                     /* the write that was acknowledged last */
     unsigned receiver_status[RECEIVERS]; /* 0: nobody listens */
     uint64_t slow_ms;                    /* what they take, in a scenario */
+    uint64_t fired_ms;                   /* when the last callback was made */
     bool is_healed;
     bool is_lone;         /* one node at a time may be away */
     bool is_sluggish;     /* links stall, for long */
@@ -134,6 +143,8 @@ void sim_world_free(struct world *world);
 void sim_advance(struct world *world, uint64_t limit_ms);
 void sim_plan(struct world *world, uint32_t machine, struct sim_pending pending, uint64_t delay_ms);
 const char *sim_name(uint32_t machine); /* A, B, C... */
+
+int64_t sim_draw_step(struct world *world); /* of a clock */
 
 /* machine.c */
 void sim_start(struct world *world, uint32_t index);

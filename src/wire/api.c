@@ -41,7 +41,9 @@ static bool decode(struct tr_span text, char *out, size_t cap, size_t *size)
 {
     size_t n = 0;
     for (size_t i = 0; i < text.size; i++) {
-        char c = text.text[i] == '+' ? ' ' : text.text[i];
+        char c = text.text[i];
+        if (c == '+')
+            c = ' ';
         if (c == '%') {
             int high = i + 2 < text.size ? hex_digit(text.text[i + 1]) : -1;
             int low = i + 2 < text.size ? hex_digit(text.text[i + 2]) : -1;

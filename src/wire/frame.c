@@ -78,7 +78,7 @@ static void get_beat(struct tr_reader *in, struct tr_frame *frame)
     frame->of.beat.position = tr_get_varint(in);
     frame->of.beat.memory_fill = (uint8_t)get_limited(in, 1, 100);
     frame->of.beat.disk_fill = (uint8_t)get_limited(in, 1, 100);
-    frame->of.beat.flags = (uint8_t)get_limited(in, 1, 15);
+    frame->of.beat.flags = (uint8_t)get_limited(in, 1, 31);
     frame->of.beat.popping_from_ms = tr_get_varint(in);
 }
 

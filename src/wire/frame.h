@@ -14,8 +14,8 @@
 
 #include "wire/log.h"
 
-#ifndef TR_FRAME_VERSION /* a build for tests may say 2 */
-#define TR_FRAME_VERSION 1
+#ifndef TR_FRAME_VERSION /* a build for tests may say 1 or 3 */
+#define TR_FRAME_VERSION 2
 #endif
 
 #define TR_FRAME_MAX ((size_t)4 << 20) /* bytes of a frame; most have less than 64 KiB */
@@ -64,8 +64,9 @@ enum tr_frame_result {
 enum tr_beat_flag {
     TR_BEAT_UNSETTLED = 1, /* it holds a record that is not where its view places it */
     TR_BEAT_POPPING = 2,
-    TR_BEAT_READY = 4, /* it takes requests */
-    TR_BEAT_OWES = 8,  /* it may have records for the addressee that it has not sent */
+    TR_BEAT_READY = 4,    /* it takes requests */
+    TR_BEAT_OWES = 8,     /* it may have records for the addressee that it has not sent */
+    TR_BEAT_BACKLOG = 16, /* from version 2 on: it has more pops under way than it claims */
 };
 
 /* A record that travels. Its list is by name; `due_ms` is a delta, which may be past. */

@@ -187,14 +187,6 @@ enum tr_http_state tr_http_feed(struct tr_http *http, char *buffer, size_t from,
     return TR_HTTP_BAD;
 }
 
-bool tr_http_finish(struct tr_http *http)
-{
-    if (!http->is_complete && http->is_head_done)
-        llhttp_finish(&http->parser);
-    http->keeps_alive = false;
-    return http->is_complete;
-}
-
 enum tr_http_method tr_http_method(const struct tr_http *http)
 {
     llhttp_method_t method = (llhttp_method_t)http->parser.method;

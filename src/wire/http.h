@@ -81,9 +81,6 @@ void tr_http_init_response(struct tr_http *http, size_t body_max);
 /* Reads the buffer from `from` to `size`; before it lies what was fed already. */
 enum tr_http_state tr_http_feed(struct tr_http *http, char *buffer, size_t from, size_t size);
 
-/* The stream has ended: whether a message without a length is complete by that. */
-bool tr_http_finish(struct tr_http *http);
-
 /* Makes ready for the next message of the same connection. */
 void tr_http_next(struct tr_http *http);
 

@@ -6,6 +6,7 @@
 
 #define SEGMENT_MAGIC "trystlog"
 #define BATCH_MAGIC   0x31425254u /* "TRB1" */
+#define SECTOR        512
 
 size_t tr_log_header_encode(const struct tr_log_header *header, uint8_t *bytes, size_t cap)
 {
@@ -17,7 +18,8 @@ size_t tr_log_header_encode(const struct tr_log_header *header, uint8_t *bytes, 
     tr_put_bytes(&out, header->store_id, TR_LOG_STORE_ID_SIZE);
     tr_put_number(&out, header->shard, 2);
     tr_put_number(&out, header->shard_count, 2);
-    tr_put_number(&out, 0, 4);
+    TR_ASSERT(header->oldest <= header->segment);
+    tr_put_number(&out, header->segment - header->oldest, 4);
     tr_put_number(&out, header->segment, 8);
     tr_put_number(&out, header->first, 8);
     tr_put_number(&out, header->previous_end, 8);
@@ -88,8 +90,11 @@ enum tr_log_header_status tr_log_header_decode(const uint8_t *bytes, size_t size
     memcpy(header->store_id, tr_get_bytes(&in, TR_LOG_STORE_ID_SIZE), TR_LOG_STORE_ID_SIZE);
     header->shard = (uint16_t)tr_get_number(&in, 2);
     header->shard_count = (uint16_t)tr_get_number(&in, 2);
-    tr_get_number(&in, 4);
+    uint64_t behind = tr_get_number(&in, 4); /* in format 1: 0 */
     header->segment = tr_get_number(&in, 8);
+    if (behind > header->segment)
+        return TR_LOG_HEADER_BAD;
+    header->oldest = header->segment - behind;
     header->first = tr_get_number(&in, 8);
     header->previous_end = tr_get_number(&in, 8);
     header->ceiling = tr_get_number(&in, 8);
@@ -210,6 +215,41 @@ static bool is_synced_later(struct tr_log_segment *segments, size_t index, size_
     return false;
 }
 
+/* Whether a batch at `offset` has its head and something at its end, and yet is not sound. A write
+ * that a crash has torn may look like that, if its sectors went to the disk in another order. */
+static bool is_whole_batch(const struct tr_log_segment *segment, size_t offset)
+{
+    if (offset > segment->size || segment->size - offset < TR_LOG_BATCH_HEAD + 8)
+        return false;
+    const uint8_t *head = segment->bytes + offset;
+    uint64_t padded = tr_load(head + 4, 4);
+    if (tr_load(head, 4) != BATCH_MAGIC || tr_load(head + 16, 8) != segment->first + offset ||
+        padded < 8 || padded > segment->size - offset - TR_LOG_BATCH_HEAD)
+        return false;
+    size_t tail = padded < SECTOR ? (size_t)padded : SECTOR;
+    return !is_zero(head + TR_LOG_BATCH_HEAD + padded - tail, tail);
+}
+
+/* The first segment that the log needs, as its last one says. */
+static uint64_t find_floor(const struct tr_log_segment *last)
+{
+    struct tr_log_header header;
+    struct tr_log_batch batch;
+    size_t at = 0;
+    if (tr_log_header_decode(last->bytes, last->size, &header, &at) != TR_LOG_HEADER_OK)
+        return UINT64_MAX;
+    uint64_t floor = header.oldest;
+    for (; tr_log_batch_at(last->bytes, last->size, header.first, at, &batch); at += batch.size) {
+        struct tr_reader reader = tr_reader_on(batch.payload, batch.payload_size);
+        struct tr_log_entry entry;
+        while (tr_log_get(&reader, &entry) == TR_LOG_GET_ONE) {
+            if (entry.type == TR_LOG_OLDEST && entry.number > floor)
+                floor = entry.number;
+        }
+    }
+    return floor;
+}
+
 /* A fault at the end of what is sound in segment `index`: damage, or a tail to be cut. */
 static struct tr_log_check judge(struct tr_log_segment *segments, size_t index, size_t count,
                                  bool is_damage)
@@ -224,6 +264,7 @@ static struct tr_log_check judge(struct tr_log_segment *segments, size_t index, 
     check.verdict = TR_LOG_TORN;
     check.used = is_head ? index : index + 1;
     check.tail_bytes = segments[index].size - check.offset;
+    check.is_whole = !is_head && is_whole_batch(&segments[index], check.offset);
     for (size_t i = index + 1; i < count; i++)
         check.tail_bytes += segments[i].size;
     return check;
@@ -241,7 +282,7 @@ static uint64_t claimed_end(struct tr_log_segment *segments, size_t index, size_
     return next.previous_end;
 }
 
-struct tr_log_check tr_log_check(struct tr_log_segment *segments, size_t count)
+static struct tr_log_check check_all(struct tr_log_segment *segments, size_t count)
 {
     while (count > 0) { /* segments that were allocated ahead and never used */
         struct tr_log_header header;
@@ -278,4 +319,13 @@ struct tr_log_check tr_log_check(struct tr_log_segment *segments, size_t count)
             return judge(segments, i, count, false);
     }
     return (struct tr_log_check){.verdict = TR_LOG_SOUND, .used = count};
+}
+
+struct tr_log_check tr_log_check(struct tr_log_segment *segments, size_t count)
+{
+    struct tr_log_check check = check_all(segments, count);
+    bool is_good = check.verdict == TR_LOG_SOUND || check.verdict == TR_LOG_TORN;
+    if (is_good && check.used > 0 && find_floor(&segments[check.used - 1]) < segments[0].number)
+        return (struct tr_log_check){.verdict = TR_LOG_MISSING, .segment = 0};
+    return check;
 }

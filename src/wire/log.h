@@ -15,7 +15,7 @@
 #include "base/bytes.h"
 #include "base/record.h"
 
-#define TR_LOG_FORMAT           1
+#define TR_LOG_FORMAT           2
 #define TR_LOG_STORE_ID_SIZE    16
 #define TR_LOG_INCARNATIONS_MAX 64
 #define TR_LOG_NODES_MAX        1024
@@ -35,6 +35,7 @@ struct tr_log_header {
     uint16_t shard;
     uint16_t shard_count;
     uint64_t segment;      /* its number; the file is named by it */
+    uint64_t oldest;       /* the first segment of the log when this one began */
     uint64_t first;        /* logical position of the header's first byte */
     uint64_t previous_end; /* where the segment before ends */
     uint64_t ceiling;      /* no stamp above it was given out */
@@ -69,12 +70,13 @@ enum tr_log_type {
     TR_LOG_OFFSET = 8,
     TR_LOG_CLEAN_STOP = 9,
     TR_LOG_MEMBER = 10, /* a new entry of the node table */
+    TR_LOG_OLDEST = 11, /* from format 2 on: segments before this number may go */
 };
 
 struct tr_log_entry {
     enum tr_log_type type;
     struct tr_record record; /* RECORD all of it; SHORT, TOMBSTONE and DROP the key and the order */
-    uint64_t number;         /* CEILING, INCARNATION, OFFSET; MEMBER: its index */
+    uint64_t number;         /* CEILING, INCARNATION, OFFSET, OLDEST; MEMBER: its index */
     struct tr_span address;  /* MEMBER */
 };
 
@@ -135,7 +137,7 @@ enum tr_log_verdict {
     TR_LOG_SOUND,
     TR_LOG_TORN, /* a tail that was never synced is cut: segments from `segment` at `offset` on */
     TR_LOG_DAMAGED, /* something that was synced is no longer there */
-    TR_LOG_MISSING, /* a segment between others is not there */
+    TR_LOG_MISSING, /* a segment before another is not there */
     TR_LOG_TOO_NEW,
     TR_LOG_NO_MEMORY, /* sound, but more than the memory budget holds */
     TR_LOG_TOO_LARGE, /* sound, but with a timer that a batch of this segment size cannot hold */
@@ -147,6 +149,7 @@ struct tr_log_check {
     size_t offset;
     size_t used;         /* segments that hold anything to be replayed */
     uint64_t tail_bytes; /* of a torn tail */
+    bool is_whole;       /* it begins with a batch that is there to its end: it may be damage */
 };
 
 /* Looks at all segments, in the order of their numbers: reads every byte once. */

@@ -119,6 +119,7 @@ size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
     case TR_LOG_CEILING:
     case TR_LOG_INCARNATION:
     case TR_LOG_OFFSET:
+    case TR_LOG_OLDEST:
         tr_store(body, entry->number, 8);
         return put_body(writer, entry->type, body, 8);
     case TR_LOG_CLEAN_STOP:
@@ -183,7 +184,7 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
         return TR_LOG_GET_END;
     uint64_t type = tr_get_number(reader, 1);
     struct tr_span body = tr_get_span(reader);
-    if (reader->is_short || type > TR_LOG_MEMBER)
+    if (reader->is_short || type > TR_LOG_OLDEST)
         return TR_LOG_GET_BAD;
     struct tr_reader in = tr_reader_on(body.text, body.size);
     struct tr_record *record = &entry->record;
@@ -207,6 +208,7 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
     case TR_LOG_CEILING:
     case TR_LOG_INCARNATION:
     case TR_LOG_OFFSET:
+    case TR_LOG_OLDEST:
         entry->number = tr_get_number(&in, 8);
         return in.is_short || in.at != in.end ? TR_LOG_GET_BAD : TR_LOG_GET_ONE;
     case TR_LOG_MEMBER:

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/random.h"
-#include "wire/log.h"
+#include "wire/log_repair.h"
 
 #define SIZE 65536
 
@@ -19,6 +19,7 @@ static void begin(struct file *file, uint64_t number, uint64_t first, uint64_t p
     static const uint8_t nodes[] = {3, 'a', ':', '1'};
     struct tr_log_header header = {.shard_count = 1,
                                    .segment = number,
+                                   .oldest = 1,
                                    .first = first,
                                    .previous_end = previous_end,
                                    .ceiling = 77,
@@ -210,6 +211,78 @@ static void a_missing_segment_and_a_newer_format_are_told(void **state)
     assert_int_equal(result.segment, 1);
 }
 
+static void put_oldest(struct file *file, uint64_t number)
+{
+    struct tr_writer writer =
+        tr_writer_on(file->bytes + file->end + TR_LOG_BATCH_HEAD, SIZE - file->end - 64);
+    tr_log_put(&writer, &(struct tr_log_entry){.type = TR_LOG_OLDEST, .number = number});
+    file->end +=
+        tr_log_batch_seal(file->bytes + file->end, writer.size, file->first + file->end, 0);
+}
+
+static void the_first_segment_is_missed_unless_the_log_says_that_it_goes(void **state)
+{
+    (void)state;
+    static struct file files[2];
+    begin(&files[0], 2, SIZE, 0);
+    uint64_t end = append(&files[0], 1, 0);
+    begin(&files[1], 3, (uint64_t)2 * SIZE, end);
+    append(&files[1], 2, end);
+    assert_int_equal(check(files, 2).verdict, TR_LOG_MISSING);
+    assert_int_equal(check(files, 2).segment, 0);
+    put_oldest(&files[1], 2);
+    assert_int_equal(check(files, 2).verdict, TR_LOG_SOUND);
+    put_oldest(&files[1], 3); /* and one that is still there does no harm */
+    assert_int_equal(check(files, 2).verdict, TR_LOG_SOUND);
+}
+
+static void a_tail_that_is_all_there_is_told_from_one_that_is_not(void **state)
+{
+    (void)state;
+    static struct file files[1];
+    begin(&files[0], 1, 0, 0);
+    append(&files[0], 1, 0);
+    size_t second = files[0].end;
+    append(&files[0], 2, 0);
+    files[0].bytes[second + 40] ^= 1;
+    assert_int_equal(check(files, 1).verdict, TR_LOG_TORN);
+    assert_true(check(files, 1).is_whole);
+    memset(files[0].bytes + second + TR_LOG_BATCH_HEAD, 0,
+           files[0].end - second - TR_LOG_BATCH_HEAD);
+    assert_int_equal(check(files, 1).verdict, TR_LOG_TORN);
+    assert_false(check(files, 1).is_whole);
+}
+
+static void a_repair_keeps_what_is_sound_and_all_names(void **state)
+{
+    (void)state;
+    static struct file files[2];
+    static uint8_t out[2][SIZE + TR_LOG_HEADER_MAX + 64];
+    static const uint8_t store_id[TR_LOG_STORE_ID_SIZE] = {9};
+    struct tr_log_repair repair;
+    begin(&files[0], 1, 0, 0);
+    size_t first = files[0].end;
+    append(&files[0], 1, 0);
+    uint64_t end = append(&files[0], 2, 0);
+    begin(&files[1], 2, SIZE, end);
+    append(&files[1], 3, end);
+    files[0].bytes[first + 40] ^= 1;
+    struct tr_log_segment segments[2] = {files[0].segment, files[1].segment};
+    tr_log_repair_begin(&repair, segments, 2, store_id);
+    for (unsigned i = 0; i < 2; i++) {
+        size_t size = tr_log_repair_segment(&repair, &segments[i], out[i], sizeof out[i]);
+        files[i].segment = (struct tr_log_segment){i + 1, .bytes = out[i], .size = size};
+    }
+    assert_int_equal(repair.batches, 2);
+    struct tr_log_segment repaired[2] = {files[0].segment, files[1].segment};
+    assert_int_equal(tr_log_check(repaired, 2).verdict, TR_LOG_SOUND);
+    struct tr_log_header header;
+    size_t size = 0;
+    assert_int_equal(tr_log_header_decode(out[1], repaired[1].size, &header, &size),
+                     TR_LOG_HEADER_OK);
+    assert_true(header.store_id[0] == 9 && header.node_count == 1 && header.nodes.text[1] == 'a');
+}
+
 /* Where an earlier start cut a tail, the next segment says so: the rest there is no damage. */
 static void a_tail_that_was_cut_stays_cut(void **state)
 {
@@ -233,6 +306,9 @@ int main(void)
         cmocka_unit_test(a_flipped_bit_below_what_was_synced_is_damage),
         cmocka_unit_test(a_missing_segment_and_a_newer_format_are_told),
         cmocka_unit_test(a_tail_that_was_cut_stays_cut),
+        cmocka_unit_test(the_first_segment_is_missed_unless_the_log_says_that_it_goes),
+        cmocka_unit_test(a_tail_that_is_all_there_is_told_from_one_that_is_not),
+        cmocka_unit_test(a_repair_keeps_what_is_sound_and_all_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
