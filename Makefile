@@ -32,12 +32,12 @@ demo:  ## three nodes and a crowd of clients: one is killed, a fourth joins, the
 	@$(MAKE) --no-print-directory all
 	@scripts/demo
 
-test:  ## install what is missing, build, and run every test and check
+test:  ## install what is missing, build, and run every test
 	@scripts/deps test
-	@scripts/test all
+	@scripts/test test
 
-check:  ## format, lint, layers, sanitizers
-	@scripts/deps test
+check:  ## what a change has to pass besides: format, lint, layers, sanitizers, clang, the other architecture
+	@scripts/deps check
 	@scripts/test check
 
 bench:  ## timers beside beanstalkd and Redis; placement beside modulo and a textbook HRW
@@ -49,7 +49,7 @@ fuzz:  ## ten minutes of fuzzing for each parser: SECONDS=60 for less
 	@scripts/fuzz $(or $(SECONDS),600)
 
 soak:  ## the long proofs: the simulator for an hour, clusters of daemons with 10,000 timers, an hour of chaos, kill -9 fifty times
-	@scripts/deps test
+	@scripts/deps check
 	@scripts/test soak
 
 install: all  ## install to DESTDIR and prefix (/usr/local)

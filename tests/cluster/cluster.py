@@ -114,6 +114,31 @@ class Member:
         return int(sum(metrics[f'tryst_timers{{state="{state}"}}'] for state in ("pending", "retrying", "dead")))
 
 
+class SlowLinks:
+    """Links between nodes that take some milliseconds each way: redirected by nftables, in the network namespace this process made
+    for itself (unshare --net), to a process that holds back what it passes on. Clients and receivers are as near as ever."""
+
+    PORT, MARK = 9999, 7
+
+    def __init__(self, network: str, port: int, milliseconds: int) -> None:
+        tool = Path(os.environ.get("TRYST_SLOW_LINK", str(ROOT / "build" / "tests" / "slow-link")))
+        nodes = f"{network}.0/24"
+        rules = f"""table ip slow {{
+            chain out {{
+                type nat hook output priority -100;
+                ip saddr {nodes} ip daddr {nodes} tcp dport {port} meta mark != {self.MARK} redirect to :{self.PORT}
+            }}
+        }}"""
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        subprocess.run(["nft", rules], check=True)
+        self.process = subprocess.Popen([tool, str(self.PORT), str(milliseconds)])
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        subprocess.run(["nft", "delete table ip slow"], check=True)
+
+
 class Cluster:
     def __init__(self, folder: Path, storage: str = "memory-budget = 256M\nsegment-size = 4M\n", shared: str = "") -> None:
         self.folder, self.storage, self.shared = Path(folder), storage, shared

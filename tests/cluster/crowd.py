@@ -16,11 +16,12 @@ def boot() -> float:
 
 
 class Timer:
-    __slots__ = ("serial", "asked", "interval", "location", "state", "cancelled", "pops", "done")
+    __slots__ = ("serial", "asked", "interval", "at", "location", "state", "cancelled", "pops", "done")
 
     def __init__(self, serial: int, interval: float) -> None:
         self.serial, self.interval = serial, interval
         self.asked = 0.0
+        self.at = 0.0  # when it is to be due, whenever it is set; 0: after its interval
         self.location = ""
         self.state = "asked"  # then acked, refused (it has not happened), or unknown
         self.cancelled = 0.0  # when its DELETE was acknowledged
@@ -54,7 +55,11 @@ class Pops(asyncio.Protocol):
             body = self.buffer[end + 4 : end + 4 + size]
             self.buffer = self.buffer[end + 4 + size :]
             status = self.crowd.popped(int(body), head[b"x-sequence-number"].decode(), head[b"x-timer-version"].decode())
-            self.transport.write(b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n" % status)
+            answer = b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n" % status
+            if self.crowd.delay:
+                self.crowd.loop.call_later(self.crowd.delay, self.transport.write, answer)
+            else:
+                self.transport.write(answer)
 
 
 class Client(asyncio.Protocol):
@@ -126,7 +131,9 @@ class Crowd:
         self.forgotten: Counter[str] = Counter()
         self.next_node = 0
         self.on_pop: Callable[[Timer], None] | None = None
+        self.on_forget: Callable[[Timer], None] | None = None  # for those that popped twice
         self.judge: Callable[[Timer], int] | None = None
+        self.delay = 0.0  # what the receiver takes
 
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -155,6 +162,12 @@ class Crowd:
 
     def set_many(self, count: int, interval: tuple[float, float], seconds: float = 120) -> list[Timer]:
         made = self.call(lambda: [self.new_timer(interval, i / max(count, 1)) for i in range(count)])
+        self.wait(lambda: all(timer.state != "asked" for timer in made), seconds, f"{count} timers are set")
+        return made
+
+    def set_at(self, count: int, at: float, span: float, seconds: float = 300) -> list[Timer]:
+        """Timers that are due within a span of time, however long it takes to set them."""
+        made = self.call(lambda: [self.new_timer((0, 0), 0, at + span * i / count) for i in range(count)])
         self.wait(lambda: all(timer.state != "asked" for timer in made), seconds, f"{count} timers are set")
         return made
 
@@ -203,15 +216,21 @@ class Crowd:
         """How late first pops were, in seconds, of timers due in a span of time; sorted."""
         return sorted(timer.pops[0][0] - timer.due for timer in list(self.timers.values()) if timer.pops and since <= timer.due < until)
 
-    def forget(self) -> None:
+    def forget(self, everything: bool = False) -> None:
         """Timers that are over are counted, and forgotten: for runs of hours."""
 
         def forget() -> None:
-            over = [timer for timer in self.timers.values() if timer.pops and timer.pops[-1][0] < boot() - 20]
+            until = boot() - (0 if everything else 20)
+            over = [timer for timer in self.timers.values() if timer.pops and timer.pops[-1][0] < until]
             for timer in over:
                 self.forgotten["set"] += timer.state == "acked"
                 self.forgotten["once"] += len(timer.pops) == 1
                 self.forgotten["twice"] += len(timer.pops) > 1
+                self.forgotten["early"] += timer.pops[0][0] < timer.due
+                self.forgotten["strange"] += len({pop[1:] for pop in timer.pops}) > 1
+                self.forgotten["after cancel"] += timer.cancelled > 0 and timer.pops[-1][0] > timer.cancelled
+                if len(timer.pops) > 1 and self.on_forget is not None:
+                    self.on_forget(timer)
                 del self.timers[timer.serial]
 
         self.call(forget)
@@ -250,9 +269,10 @@ class Crowd:
                 self.on_pop(timer)
         return status
 
-    def new_timer(self, interval: tuple[float, float], where: float) -> Timer:
+    def new_timer(self, interval: tuple[float, float], where: float, at: float = 0.0) -> Timer:
         self.serial += 1
         timer = Timer(self.serial, round(interval[0] + (interval[1] - interval[0]) * where, 3))
+        timer.at = at
         self.timers[timer.serial] = timer
         self.queue.append(("POST", timer))
         if len(self.queue) == 1:
@@ -331,6 +351,8 @@ class Crowd:
                 timer.done(timer)
 
         timer.asked = boot()
+        if timer.at:
+            timer.interval = round(max(timer.at - timer.asked, 0), 3)
         body = (
             f'{{"timing":{{"interval":{timer.interval}}},"callback":{{"http":{{"uri":"http://{self.host}:{self.port}/","opaque":"{timer.serial}"}}}},'
             f'"reliability":{{"replication-factor":{self.factor}}}}}'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network between nodes is cut, in namespaces that the test makes itself."""
+"""The network between nodes is cut, or slow, in namespaces that the test makes itself."""
 
 import os
 import shutil
@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster import SLOW
+from cluster import ROOT, SLOW
 
-WORKER = Path(__file__).resolve().parent / "partition.py"
+HERE = Path(__file__).resolve().parent
+SLOW_LINK = Path(os.environ.get("TRYST_SLOW_LINK", str(ROOT / "build" / "tests" / "slow-link")))
 
 
 def can_unshare():
@@ -21,9 +22,19 @@ def can_unshare():
     return made.returncode == 0
 
 
+def play(worker, *words):
+    done = subprocess.run(["unshare", "--net", sys.executable, str(HERE / worker), *words], capture_output=True, text=True, timeout=240 * SLOW)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.skipif(not can_unshare(), reason="needs root, network namespaces, bridges and nftables")
 @pytest.mark.parametrize("kind", ["full", "one-way"])
 def test_both_sides_of_a_cut_serve_and_pop(tmp_path, kind):
-    done = subprocess.run(["unshare", "--net", sys.executable, str(WORKER), kind, str(tmp_path / "nodes")], capture_output=True, text=True, timeout=240 * SLOW)
-    print(done.stdout)
-    assert done.returncode == 0, done.stdout + done.stderr
+    play("partition.py", kind, str(tmp_path / "nodes"))
+
+
+@pytest.mark.skipif(not can_unshare() or not SLOW_LINK.exists(), reason="needs root, network namespaces, nftables and a build with tests")
+@pytest.mark.parametrize("count", ["2", "3"])
+def test_nodes_behind_slow_links(tmp_path, count):
+    play("latency.py", count, "150", str(tmp_path / "nodes"))

@@ -86,7 +86,8 @@ class Node:
         if self.process.poll() is not None:
             raise AssertionError(f"ended with {self.process.returncode}: {self.log()}")
         try:
-            return self.get("/readyz").status == 200
+            answer = self.get("/readyz")
+            return answer.status == 200 or b"starting" not in answer.body  # it may be full
         except OSError:
             return False
 
@@ -114,6 +115,10 @@ class Node:
 
     def create(self, uri, interval=0.1, repeat=None, opaque="x", headers=None, **more):
         return self.request("POST", "/timers", timer_body(uri, interval, repeat, opaque, **more), headers)
+
+    def settle(self):
+        """Waits until all that was written so far is on disk: an answer to a write is not given before."""
+        assert self.request("DELETE", "/timers/0000000000000001-2").status == 200
 
     def metrics(self):
         text = self.get("/metrics").body.decode()
