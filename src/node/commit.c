@@ -57,13 +57,23 @@ static bool has_room(const struct tr_node *node, size_t size, size_t cap)
     return is_open(node) && node->log.batch.size + size <= cap;
 }
 
-bool tr_log_has_room(const struct tr_node *node, size_t size, bool is_client)
+/* Until the disk has given the next segment, it may yet refuse: half of the current one is for pops
+ * and cancellations then. */
+static bool is_half_full(const struct tr_node *node, size_t size)
+{
+    const struct tr_log_state *log = &node->log;
+    return log->allocated < log->segment + SPARES &&
+           log->offset + log->batch.size + size > node->config.segment_size / 2;
+}
+
+bool tr_log_has_room(const struct tr_node *node, size_t size, bool is_new)
 {
     if (!node->config.has_log)
         return true;
     const struct tr_writer *batch = &node->log.batch;
-    size_t cap = is_client ? batch->cap / 4 * 3 : batch->cap;
-    return !is_at_reserve(node) && has_room(node, size, cap);
+    size_t cap = is_new ? batch->cap / 4 * 3 : batch->cap;
+    return !is_at_reserve(node) && !(is_new && is_half_full(node, size)) &&
+           has_room(node, size, cap);
 }
 
 bool tr_log_is_idle(const struct tr_node *node)

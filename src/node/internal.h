@@ -520,9 +520,9 @@ bool tr_pops_want_tick(const struct tr_node *node);
 void tr_pops_finish(struct tr_node *node, struct tr_effects *out); /* books what has ended */
 
 /* commit.c */
-/* Whether entries of `size` bytes fit into the open batch; a client's must leave a quarter of it to
- * the pops. */
-bool tr_log_has_room(const struct tr_node *node, size_t size, bool is_client);
+/* Whether entries of `size` bytes fit into the open batch; what is new, by a client, must leave a
+ * quarter of it to the pops. */
+bool tr_log_has_room(const struct tr_node *node, size_t size, bool is_new);
 void tr_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *record);
 void tr_log_short(struct tr_node *node, const struct tr_record *record);
 void tr_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_record *record);

@@ -61,7 +61,7 @@ static bool admit(const struct request *request, size_t size, bool is_new)
         answer(request, 503, "the disk is too slow for this load");
     else if (node->waiting_tail - node->waiting_head + TR_PARTS_MAX + 1 >=
                  node->config.limits.waiting ||
-             !tr_log_has_room(node, size + WRITE_ROOM, true))
+             !tr_log_has_room(node, size + WRITE_ROOM, is_new))
         answer(request, node->log.is_refused ? 507 : 503,
                node->log.is_refused ? "the disk is full" : "too many writes at once");
     else
