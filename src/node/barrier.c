@@ -72,8 +72,8 @@ void tr_barrier_run(struct tr_node *node)
 {
     tr_cover(node, RULE_BARRIER);
     if (node->announced_ms != 0 && node->now_ms > node->announced_ms + node->ahead_least_ms / 2) {
-        node->announced_ms =
-            0; /* too late to be true: once more, and on slow links with more time */
+        /* Too late to be true: it is announced once more, and on slow links with more time. */
+        node->announced_ms = 0;
         tr_cover(node, RULE_ANNOUNCED_AGAIN);
         if (node->ahead_least_ms < AHEAD_MOST_MS && !tr_breaks(node, TWIN_ANNOUNCE_ONCE))
             node->ahead_least_ms *= 2;

@@ -625,10 +625,9 @@ tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_record *named
                        struct tr_record *held);
 void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record);
 bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record);
-/* False: there is no room for it now. */
-bool tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-bool tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-bool tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_owed_run(struct tr_node *node, uint16_t peer);
 bool tr_owes_nothing(struct tr_node *node, uint16_t peer);
 

@@ -235,9 +235,8 @@ static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record
         }
         node->stats.held_back++;
         tr_cover(node, RULE_CLAIM_HELD);
-        if (is_first)
-            node->backlog_ms =
-                node->now_ms; /* those after this one leave to it what it waits for */
+        if (is_first) /* nodes after this one leave to it what it waits for */
+            node->backlog_ms = node->now_ms;
         return node->steady_ms + LOOK_MS;
     }
     tr_steady_ms next = record->due_ms + SUSPECT_MS;

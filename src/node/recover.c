@@ -117,14 +117,19 @@ void tr_recovery_start(struct tr_node *node, const struct tr_event *event, struc
     set_steady(node);
 }
 
+static bool has_name(const struct tr_node *node, uint16_t member)
+{
+    return member < node->member_count && node->members[member].address_size > 0;
+}
+
 /* A log that was repaired may have lost the names of nodes: what it says of them is of no use. */
 static void forget_strangers(const struct tr_node *node, struct tr_record *record)
 {
     bool is_known = true;
     for (unsigned i = 0; i < record->list_count; i++)
-        is_known &= node->members[record->list[i] % TR_LOG_NODES_MAX].address_size > 0;
+        is_known &= has_name(node, record->list[i]);
     for (unsigned i = 0; i < record->from_count; i++)
-        is_known &= node->members[record->from[i] % TR_LOG_NODES_MAX].address_size > 0;
+        is_known &= has_name(node, record->from[i]);
     if (is_known)
         return;
     record->list_count = 1;

@@ -469,9 +469,8 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
         }
     }
     if (!tr_has_room(node, ref != TR_ARENA_NONE ? &held : named)) {
-        if (ref == TR_ARENA_NONE && tr_log_is_idle(node))
-            answer_drop(node, peer, named, operation,
-                        is_exact); /* there is nothing to be written */
+        if (ref == TR_ARENA_NONE && tr_log_is_idle(node)) /* there is nothing to be written */
+            answer_drop(node, peer, named, operation, is_exact);
         return;
     }
     if (ref == TR_ARENA_NONE)

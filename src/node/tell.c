@@ -118,28 +118,29 @@ bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr
     return is_owed(node, ref, peer, record);
 }
 
-bool tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
-    return tr_send(
-        node, peer,
-        (struct tr_message){.kind = MESSAGE_COPY, .id = record->id, .part = record->part});
+    tr_send(node, peer,
+            (struct tr_message){.kind = MESSAGE_COPY, .id = record->id, .part = record->part});
 }
 
-bool tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
-    return tr_send(node, peer,
-                   (struct tr_message){
-                       .kind = MESSAGE_DROP,
-                       .id = record->id,
-                       .part = record->part,
-                       .order = tr_record_order(record),
-                   });
+    tr_send(node, peer,
+            (struct tr_message){
+                .kind = MESSAGE_DROP,
+                .id = record->id,
+                .part = record->part,
+                .order = tr_record_order(record),
+            });
 }
 
-bool tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
-    return is_owed_drop(record, peer) ? tr_send_drop(node, peer, record)
-                                      : tr_send_copy(node, peer, record);
+    if (is_owed_drop(record, peer))
+        tr_send_drop(node, peer, record);
+    else
+        tr_send_copy(node, peer, record);
 }
 
 /* Each node that is named has a moment to say that it has it. */

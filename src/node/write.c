@@ -311,8 +311,8 @@ static void take_back(struct tr_node *node, struct tr_operation *operation,
         tr_ref ref = tr_book_find(&node->book, record->id, 0);
         if (ref != TR_ARENA_NONE && tr_book_version(&node->book, ref) == record->version &&
             tr_has_room(node, record)) {
-            tr_note_dropped(node, record,
-                            true); /* the other timer of that id is older, and lives */
+            /* The other timer of that id is older, and lives. */
+            tr_note_dropped(node, record, true);
             tr_forget(node, ref);
         }
     }

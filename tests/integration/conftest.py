@@ -232,6 +232,25 @@ def receiver():
 
 
 @pytest.fixture
+def mount(tmp_path):
+    """Makes small file systems, and ends them after the test."""
+    made = []
+
+    def make(size):
+        folder = tmp_path / f"disk{len(made)}"
+        folder.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True)
+        if done.returncode != 0:
+            pytest.skip("a small file system wants root")
+        made.append(folder)
+        return folder
+
+    yield make
+    for folder in made:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture
 def nodes(tmp_path):
     """Makes nodes, and ends them after the test."""
     made = []

@@ -286,18 +286,8 @@ def test_old_segments_are_reclaimed(nodes, receiver):
     assert node.get(location).status == 200
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    mount = tmp_path / "small"
-    mount.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mount)], capture_output=True)
-    if made.returncode != 0:
-        pytest.skip("a small file system wants root")
-    yield mount
-    subprocess.run(["umount", "-l", str(mount)], check=True)
-
-
-def test_a_full_disk_refuses_and_heals(nodes, receiver, small_disk):
+def test_a_full_disk_refuses_and_heals(nodes, receiver, mount):
+    small_disk = mount("8m")
     node = nodes(config=SMALL, data_dir=str(small_disk / "data")).start()
     short = [node.create(f"{receiver.uri}/{i}", 4).location for i in range(50)]
     (small_disk / "ballast").write_bytes(b"x" * (3 << 20))
