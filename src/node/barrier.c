@@ -32,6 +32,8 @@ void tr_barrier_begin(struct tr_node *node)
     node->stats.barriers++;
     node->announced_ms = 0;
     node->ahead_least_ms = BARRIER_AHEAD_MS;
+    if (!node->is_popping)
+        tr_pops_recall(node);
     for (uint32_t i = 1; i < node->member_count; i++)
         node->peers[i].has_told = false;
 }
@@ -99,12 +101,13 @@ void tr_barrier_run(struct tr_node *node)
 }
 
 /* Its loop stood still for so long that others took it for dead. */
-void tr_barrier_notice(struct tr_node *node)
+void tr_barrier_notice(struct tr_node *node, struct tr_effects *out)
 {
     if (!node->is_popping || node->wake_ms == TR_NODE_NEVER ||
         node->now_ms <= node->wake_ms + SUSPECT_MS || tr_breaks(node, TWIN_NO_BARRIER))
         return;
     tr_cover(node, RULE_BARRIER_AGAIN);
+    tr_note(out, TR_NOTE_STOOD_STILL, 0, node->now_ms - node->wake_ms);
     tr_barrier_begin(node);
 }
 

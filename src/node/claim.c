@@ -33,18 +33,31 @@ static uint32_t backlog_max(const struct tr_node *node)
 
 static void look_for_backlog(struct tr_node *node)
 {
-    bool is_many = node->claiming.count > backlog_max(node);
+    bool is_many = node->flight_count + node->stats.queued > backlog_max(node);
     if (!is_many && !node->is_claim_blocked && !tr_pops_wait(node))
         return;
     tr_cover(node, RULE_BACKLOG);
     node->backlog_ms = node->now_ms;
 }
 
-/* For a while after it had one: what others remember of that must not run out in between. */
+/* For a while after it had one: what others remember of that must not run out in between. One that
+ * stops has claimed what is under way, and makes no other. */
 bool tr_has_backlog(const struct tr_node *node)
 {
-    return node->backlog_ms > 0 && node->now_ms < node->backlog_ms + CLAIM_MS &&
-           !tr_breaks(node, TWIN_NO_BACKLOG);
+    bool may = node->phase == PHASE_READY || node->is_claim_blocked;
+    return may && node->backlog_ms > 0 && node->now_ms < node->backlog_ms + CLAIM_MS;
+}
+
+/* Who comes before this node in turn does not wait for its backlog. */
+static bool comes_after(const struct tr_node *node, const struct tr_record *record, uint16_t member)
+{
+    uint16_t turns[TR_NAMES_MAX];
+    unsigned count = tr_turns(node, record, record->attempt, turns);
+    for (unsigned i = 0; i < count && turns[i] != 0; i++) {
+        if (turns[i] == member)
+            return false;
+    }
+    return true;
 }
 
 /* False: somebody cannot be told now. */
@@ -59,7 +72,7 @@ static bool claim(struct tr_node *node, const struct tr_record *record, bool is_
         const struct tr_peer *peer = &node->peers[names[i]];
         bool is_meant = tr_is_listed(record, names[i]) || !tr_breaks(node, TWIN_ONE_LIST);
         if (names[i] == 0 || !is_meant || !peer->is_greeted ||
-            (is_summed_up && peer->version >= CLAIM_VERSION))
+            (is_summed_up && peer->version >= CLAIM_VERSION && comes_after(node, record, names[i])))
             continue;
         tr_cover(node, RULE_CLAIMED);
         is_told &= tr_send(node, names[i],
@@ -79,8 +92,7 @@ static bool claim(struct tr_node *node, const struct tr_record *record, bool is_
 static bool is_late(const struct tr_node *node, const struct tr_record *record)
 {
     tr_steady_ms own_ms = record->due_ms - (record->attempt == 0 ? record->lag_ms : 0);
-    return node->steady_ms >= own_ms + SUSPECT_MS && record->list_count > 1 &&
-           !tr_breaks(node, TWIN_LATE_UNCLAIMED);
+    return node->steady_ms >= own_ms + SUSPECT_MS && record->list_count > 1;
 }
 
 void tr_claim_later(struct tr_node *node, tr_ref ref, const struct tr_record *record)
@@ -147,7 +159,10 @@ void tr_claim_flights(struct tr_node *node)
             tr_book_state(&node->book, flight->ref) != TR_STATE_FLYING)
             continue;
         tr_book_unpack(&node->book, flight->ref, &record);
-        claim(node, &record, true);
+        if (!claim(node, &record, true)) {
+            node->is_claim_blocked = true;
+            tr_claim_now(node);
+        }
     }
 }
 
@@ -158,9 +173,15 @@ tr_mono_ms tr_claims_wake_at(const struct tr_node *node)
 
 /* ---- pops of others ---- */
 
+/* By a heartbeat. One that stops and has none makes nothing more but what it has claimed. */
 void tr_backlog_heard(struct tr_node *node, uint16_t index)
 {
-    node->peers[index].backlog_until_ms = node->now_ms + CLAIM_HOLD_MS;
+    struct tr_peer *peer = &node->peers[index];
+    bool is_stopping = (peer->flags & (TR_BEAT_POPPING | TR_BEAT_READY)) == TR_BEAT_READY;
+    if ((peer->flags & TR_BEAT_BACKLOG) != 0)
+        peer->backlog_until_ms = node->now_ms + CLAIM_HOLD_MS;
+    else if (is_stopping)
+        peer->backlog_until_ms = 0;
 }
 
 static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
@@ -192,7 +213,7 @@ static struct tr_recent_note *hear(struct tr_node *node, uint16_t peer,
     struct tr_recent_note *note = note_claim(node, peer, record, CLAIM_HOLD_MS);
     if (note == NULL) {
         tr_cover(node, RULE_CLAIMS_FULL);
-        tr_backlog_heard(node, peer);
+        node->peers[peer].unnoted_until_ms = node->now_ms + CLAIM_HOLD_MS;
     }
     return note;
 }
@@ -224,8 +245,9 @@ static tr_mono_ms backlog_end(const struct tr_node *node, const struct tr_record
     bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0;
     if (!is_popping && due_ms > peer->popped_ms)
         return 0; /* it has begun nothing since then */
-    return peer->is_up || peer->backlog_until_ms < peer->up_ms ? peer->backlog_until_ms
-                                                               : peer->up_ms;
+    tr_mono_ms until_ms = peer->backlog_until_ms > peer->unnoted_until_ms ? peer->backlog_until_ms
+                                                                          : peer->unnoted_until_ms;
+    return peer->is_up || until_ms < peer->up_ms ? until_ms : peer->up_ms;
 }
 
 /* The latest that a node which comes before this one may have it in its backlog. */

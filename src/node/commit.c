@@ -383,7 +383,8 @@ void tr_log_run(struct tr_node *node, bool may_write, struct tr_effects *out)
     struct tr_log_state *log = &node->log;
     if (!node->config.has_log)
         return;
-    seal(node);
+    if (may_write)
+        seal(node);
     if (may_write && !log->is_writing && log->batch.size > 0 && tr_effects_has_room(out, 1))
         write_batch(node, out);
     if (log->batch.size == 0)

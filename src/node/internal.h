@@ -177,7 +177,8 @@ struct tr_peer {
     uint64_t popping_from_ms;
     uint8_t flags;               /* of enum tr_beat_flag */
     uint8_t version;             /* of the frames that both speak */
-    tr_mono_ms backlog_until_ms; /* what is due before this node's turn is left to it */
+    tr_mono_ms backlog_until_ms; /* what is due before this node's turn is left to it; */
+    tr_mono_ms unnoted_until_ms; /* likewise, since it claims more than can be noted */
     tr_mono_ms popped_ms;        /* when it last said that it pops */
     uint64_t trip_ms;            /* what a frame and its answer take, about */
     struct tr_queue queues[MESSAGE_KINDS];
@@ -391,6 +392,7 @@ struct tr_node {
     bool is_claim_blocked;        /* one could not be sent: too much waits */
     tr_mono_ms backlog_ms;        /* when there was a backlog of them last */
     bool is_popping;
+    bool has_missed;         /* while its log was full: what others said was not kept */
     bool is_serving;         /* it has passed the barrier once */
     tr_mono_ms barrier_ms;   /* since when it waits to hear what it missed */
     tr_mono_ms announced_ms; /* when it said from when on it pops; 0: not yet */
@@ -485,14 +487,15 @@ void tr_drop(struct tr_node *node, tr_ref ref); /* lets a record go, here alone 
 void tr_forget(struct tr_node *node, tr_ref ref);
 /* Whether it will be remembered that it was let go. If not, and it can wait, it is not yet. */
 bool tr_can_drop(const struct tr_node *node, tr_timer_id id, uint64_t part);
-/* Whatever is at or below its order was let go; or, if that is exact, of its write alone. */
-void tr_note_dropped(struct tr_node *node, const struct tr_record *record, bool is_exact);
+void tr_note_dropped(struct tr_node *node, const struct tr_record *record); /* and what is below */
+void tr_note_taken_back(struct tr_node *node,
+                        const struct tr_record *record); /* this write alone */
 /* The order that was let go here lately, if it is this one or a higher one. */
 const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_record *record);
 
 /* barrier.c */
 void tr_barrier_begin(struct tr_node *node);
-void tr_barrier_notice(struct tr_node *node); /* that the loop stood still */
+void tr_barrier_notice(struct tr_node *node, struct tr_effects *out); /* that it stood still */
 void tr_barrier_run(struct tr_node *node);
 tr_mono_ms tr_barrier_wake_at(const struct tr_node *node);
 void tr_send_samples(struct tr_node *node, uint16_t peer);
@@ -511,6 +514,8 @@ bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *en
 void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_record *record);
 bool tr_is_popping(const struct tr_node *node, uint16_t member);
 void tr_pops_init(struct tr_node *node);
+/* What waits for its destination is looked at again, as what is only due. */
+void tr_pops_recall(struct tr_node *node);
 void tr_pops_run(struct tr_node *node, struct tr_effects *out);
 void tr_callback_ended(struct tr_node *node, const struct tr_event *event);
 bool tr_pops_can_run(const struct tr_node *node);
@@ -584,6 +589,7 @@ tr_mono_ms tr_peers_wake_at(const struct tr_node *node);
  * yet to hear of. */
 bool tr_is_out_of_date(const struct tr_node *node, uint16_t peer);
 void tr_beat_now(struct tr_node *node); /* what it says of itself has changed */
+void tr_links_renew(struct tr_node *node, struct tr_effects *out); /* all that are up */
 bool tr_all_are_told(struct tr_node *node);
 bool tr_can_send(const struct tr_node *node, uint16_t peer, enum tr_message_kind kind);
 /* For a node that has greeted; else, and when there are too many, it is behind. False: it is. */
@@ -642,7 +648,8 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
 /* When a record that is only looked at is due, by our clock. */
 void tr_localize_due(const struct tr_node *node, struct tr_frame_record *frame);
 void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
-                     uint64_t operation, bool is_exact);
+                     uint64_t operation);
+void tr_replica_take_back(struct tr_node *node, const struct tr_record *named);
 /* It is gone there; or, if it is wanted, it has not come yet. */
 void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_record *named,
                         uint64_t operation, bool is_wanted, struct tr_effects *out);
@@ -683,7 +690,7 @@ void tr_claim_heard(struct tr_node *node, uint16_t peer, const struct tr_record 
 void tr_claim_past(struct tr_node *node, uint16_t peer, const struct tr_record *outcome);
 /* A move, by a record that is not here: what comes of before it is popped by others. */
 void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-void tr_backlog_heard(struct tr_node *node, uint16_t peer);
+void tr_backlog_heard(struct tr_node *node, uint16_t peer); /* that it has one, or has none */
 bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record);
 /* When a claim, or a backlog, has last held it back; 0: none has. From then on turns count anew. */
 tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_record *record);

@@ -162,26 +162,39 @@ const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct 
 {
     if (node->dropped.busy_until_ms <= node->now_ms)
         return NULL;
-    const struct tr_recent_note *dropped = tr_recent_find(&node->dropped, record->id, record->part);
     struct tr_order order = tr_record_order(record);
+    const struct tr_recent_note *dropped = tr_recent_find(&node->dropped, record->id, record->part);
+    if (dropped != NULL && dropped->until_ms > node->now_ms &&
+        tr_order_compare(&dropped->order, &order) >= 0)
+        return &dropped->order;
+    dropped = tr_recent_find(&node->dropped, record->id, ~record->version);
     bool is_it = dropped != NULL && dropped->until_ms > node->now_ms &&
-                 tr_order_compare(&dropped->order, &order) >= 0 &&
-                 (!dropped->is_exact || (dropped->order.version == order.version &&
-                                         dropped->order.version_node == order.version_node));
+                 dropped->order.version == order.version &&
+                 dropped->order.version_node == order.version_node;
     return is_it ? &dropped->order : NULL;
 }
 
-void tr_note_dropped(struct tr_node *node, const struct tr_record *record, bool is_exact)
+static void note_dropped(struct tr_node *node, const struct tr_record *record, uint64_t part)
 {
     if (!tr_is_clustered(node) || tr_find_dropped(node, record) != NULL)
         return;
     struct tr_recent_note *note =
-        tr_recent_place(&node->dropped, record->id, record->part, free_from(node));
+        tr_recent_place(&node->dropped, record->id, part, free_from(node));
     if (note == NULL)
         return; /* who could wait has asked tr_can_drop */
     note->order = tr_record_order(record);
-    note->is_exact = is_exact;
     tr_recent_keep(&node->dropped, note, node->now_ms + TOMBSTONE_MS);
+}
+
+void tr_note_dropped(struct tr_node *node, const struct tr_record *record)
+{
+    note_dropped(node, record, record->part);
+}
+
+/* Under a key that no part has: what is noted of the timer itself stays. */
+void tr_note_taken_back(struct tr_node *node, const struct tr_record *record)
+{
+    note_dropped(node, record, ~record->version);
 }
 
 void tr_forget(struct tr_node *node, tr_ref ref)
@@ -199,6 +212,6 @@ void tr_drop(struct tr_node *node, tr_ref ref)
 {
     struct tr_record record;
     tr_book_unpack(&node->book, ref, &record);
-    tr_note_dropped(node, &record, false);
+    tr_note_dropped(node, &record);
     tr_forget(node, ref);
 }

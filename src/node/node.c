@@ -292,7 +292,7 @@ static bool has_joined(const struct tr_node *node)
     bool is_joining = node->members[0].role == TR_ROLE_JOINING;
     if (has_others && !is_joining)
         tr_cover(node, RULE_JOINED_LATE);
-    return is_joining || (has_others && !tr_breaks(node, TWIN_ALONE_IS_READY));
+    return is_joining || has_others;
 }
 
 static void change_view(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
@@ -321,16 +321,36 @@ static void change_view(struct tr_node *node, const struct tr_event *event, stru
     tr_beat_now(node);
 }
 
+/* While the log is full, what comes of a pop could not be kept: others make them. Nor is anything
+ * kept of what others say of theirs. When there is room again all links begin anew, so that each
+ * says what was missed, and that is waited for. */
+static void mind_the_log(struct tr_node *node, struct tr_effects *out)
+{
+    bool is_exhausted = node->log.is_exhausted;
+    if (node->phase != PHASE_READY)
+        return;
+    if (is_exhausted && node->is_popping) {
+        tr_cover(node, RULE_NOT_POPPING);
+        tr_barrier_begin(node);
+        tr_beat_now(node);
+    }
+    node->has_missed |= is_exhausted;
+    if (is_exhausted || !node->has_missed || !tr_effects_has_room(out, node->member_count))
+        return;
+    node->has_missed = false;
+    if (tr_breaks(node, TWIN_DEAF))
+        return;
+    tr_cover(node, RULE_DEAF_NO_MORE);
+    tr_links_renew(node, out);
+    tr_barrier_begin(node);
+}
+
 static void run_cluster(struct tr_node *node, struct tr_effects *out)
 {
     if (!tr_is_clustered(node))
         return;
     tr_members_log(node);
-    if (node->log.is_exhausted && node->is_popping) {
-        tr_cover(node, RULE_NOT_POPPING);
-        tr_barrier_begin(node); /* what comes of a pop could not be kept: others make them */
-        tr_beat_now(node);
-    }
+    mind_the_log(node, out);
     if (!node->is_popping && node->phase == PHASE_READY && !node->log.is_exhausted)
         tr_barrier_run(node);
     tr_operations_run(node, out);
@@ -427,7 +447,7 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
     give_reads(node);
     set_clock(node, event, out);
     if (tr_is_clustered(node))
-        tr_barrier_notice(node);
+        tr_barrier_notice(node, out);
     handle(node, event, out);
     if (node->phase == PHASE_REPLAYING)
         tr_recovery_run(node, out);

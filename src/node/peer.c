@@ -135,6 +135,7 @@ void tr_link_down(struct tr_node *node, uint16_t index)
     peer->is_behind = true;
     peer->cursor = 0;
     peer->tick_ms = 0;
+    peer->version = 0;
     tr_compare_end(node, index);
 }
 
@@ -148,6 +149,15 @@ static void reset(struct tr_node *node, uint16_t index, struct tr_effects *out)
     tr_link_down(node, index);
     if (tr_effects_has_room(out, 1))
         tr_effects_push(out, TR_EFFECT_LINK_RESET)->of.frame.peer = index;
+}
+
+void tr_links_renew(struct tr_node *node, struct tr_effects *out)
+{
+    TR_ASSERT(tr_effects_has_room(out, node->member_count));
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        if (node->peers[i].is_linked)
+            reset(node, (uint16_t)i, out);
+    }
 }
 
 /* ---- frames out ---- */
@@ -189,8 +199,7 @@ static void send_hello(struct tr_node *node, uint16_t index, struct tr_effects *
 
 bool tr_is_out_of_date(const struct tr_node *node, uint16_t peer)
 {
-    return !tr_view_has_others(node) && node->peers[peer].view != node->view.id &&
-           !tr_breaks(node, TWIN_ALONE_IS_READY);
+    return !tr_view_has_others(node) && node->peers[peer].view != node->view.id;
 }
 
 static uint8_t beat_flags(const struct tr_node *node, uint16_t index)
@@ -230,8 +239,10 @@ static void send_beat(struct tr_node *node, uint16_t index, struct tr_effects *o
  * and take it back. Until then nobody else passes it on; who lacks it later is sent it then. */
 static bool is_fresh(const struct tr_node *node, const struct tr_record *record)
 {
+    uint64_t clock_ms = tr_clock(node) >> 16;
+    uint64_t stamp_ms = record->version >> 16;
     return record->moves == 0 && record->sequence == 1 && record->attempt == 0 &&
-           (record->version >> 16) + FRESH_MS > tr_clock(node) >> 16 &&
+           stamp_ms + FRESH_MS > clock_ms && stamp_ms < clock_ms + FRESH_MS &&
            (record->flags & TR_RECORD_TOMBSTONE) == 0;
 }
 
@@ -489,6 +500,7 @@ static void greet(struct tr_node *node, uint16_t index, const struct tr_frame *f
                                                                          : TR_FRAME_VERSION);
     peer->trip_ms = 0;
     peer->backlog_until_ms = 0;
+    peer->unnoted_until_ms = 0;
     peer->view = frame->of.hello.view;
     peer->incarnation = frame->of.hello.incarnations[count - 1].number;
     peer->tick_ms = frame->of.hello.tick_ms;
@@ -517,8 +529,7 @@ static void hear_beat(struct tr_node *node, uint16_t index, const struct tr_fram
     /* Said after it has heard of this barrier, not before a pause of ours. */
     bool is_fresh = frame->heard_ms >= node->barrier_ms;
     peer->has_told |= is_fresh && (peer->flags & TR_BEAT_OWES) == 0;
-    if ((peer->flags & TR_BEAT_BACKLOG) != 0)
-        tr_backlog_heard(node, index);
+    tr_backlog_heard(node, index);
     if ((peer->flags & TR_BEAT_POPPING) != 0)
         peer->popped_ms = node->now_ms;
     tr_hear_stamp(node, frame->of.beat.stamp);
@@ -596,8 +607,10 @@ static void hear_drops(struct tr_node *node, uint16_t index, struct tr_reader *r
     uint64_t operation = 0;
     bool is_exact = false;
     while (tr_frame_get_drop(reader, &record, &operation, &is_exact)) {
-        if (frame->kind == TR_FRAME_DROPS)
-            tr_replica_drop(node, index, &record, operation, is_exact);
+        if (frame->kind == TR_FRAME_DROPS && is_exact)
+            tr_replica_take_back(node, &record);
+        else if (frame->kind == TR_FRAME_DROPS)
+            tr_replica_drop(node, index, &record, operation);
         else if (tr_effects_has_room(out, 8))
             tr_replica_dropped(node, index, &record, operation, is_exact, out);
     }
@@ -619,6 +632,7 @@ static bool is_too_old(const struct tr_node *node, const struct tr_frame *frame)
 static void measure_trip(const struct tr_node *node, struct tr_peer *peer)
 {
     uint64_t trip_ms = node->now_ms - peer->echo_ms;
+    trip_ms = trip_ms < HEARS_MS ? trip_ms : HEARS_MS; /* what takes longer counts as down */
     if (peer->trip_ms == 0 || trip_ms < peer->trip_ms)
         peer->trip_ms = trip_ms;
     else

@@ -183,6 +183,25 @@ static void run_held(struct tr_node *node, struct tr_effects *out)
     }
 }
 
+void tr_pops_recall(struct tr_node *node)
+{
+    for (uint32_t bucket = 0; bucket < BUCKETS; bucket++) {
+        for (uint32_t i = node->buckets[bucket]; i != NONE;) {
+            struct tr_destination *destination = &node->destinations[i];
+            uint32_t next = destination->next;
+            while (destination->queue.count > 0) {
+                struct tr_fifo_entry entry = tr_fifo_pop(&destination->queue, &node->arena);
+                if (!tr_book_matches(&node->book, entry.ref, TR_STATE_QUEUED, entry.due_ms))
+                    continue;
+                node->stats.queued--;
+                tr_arm(node, entry.ref);
+            }
+            drop_destination(node, i);
+            i = next;
+        }
+    }
+}
+
 /* ---- whose turn it is ---- */
 
 /* It pops, or has said that it is about to: that it does so may not have been heard yet. */
@@ -195,7 +214,8 @@ bool tr_is_popping(const struct tr_node *node, uint16_t member)
     return peer->is_up && ((peer->flags & TR_BEAT_POPPING) != 0 || is_announced);
 }
 
-/* How many nodes come before this one, and whether any of them will see to it. */
+/* How many nodes come before this one, and whether any of them will see to it. One that is alone in
+ * its view, with a record that others have too, has yet to hear of them: they come before it. */
 static unsigned rank_of(const struct tr_node *node, const struct tr_record *record, bool *is_first,
                         bool *is_stray)
 {
@@ -205,7 +225,12 @@ static unsigned rank_of(const struct tr_node *node, const struct tr_record *reco
     *is_first = true;
     for (; rank < count && turns[rank] != 0; rank++)
         *is_first &= !tr_is_popping(node, turns[rank]) && !tr_breaks(node, TWIN_NO_TAKEOVER);
-    *is_stray = rank == count && !tr_breaks(node, TWIN_STRAY_POPS);
+    *is_stray = rank == count;
+    if (!tr_view_has_others(node) && record->list_count > 1) {
+        tr_cover(node, RULE_LEFT_TO_OTHERS);
+        *is_first = false;
+        rank += record->list_count;
+    }
     return rank;
 }
 
@@ -308,12 +333,22 @@ static bool is_spread(const struct tr_node *node, tr_ref ref, const struct tr_re
     return true;
 }
 
+/* There is another node that is to hear of it. */
+static bool has_to_tell(const struct tr_record *record)
+{
+    for (unsigned i = 0; i < record->from_count; i++) {
+        if (record->from[i] != 0)
+            return true;
+    }
+    return false;
+}
+
 /* Everybody who could bring back what it ended has heard of it; while records may be elsewhere than
  * placed, nobody knows who that is. When there are too many, those go that are where they should
  * be, whoever is away. */
 static bool may_forget(struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
-    bool is_safe = tr_is_known(node, ref, record) && record->from_count == 0 && !tr_is_wide(node) &&
+    bool is_safe = tr_is_known(node, ref, record) && !has_to_tell(record) && !tr_is_wide(node) &&
                    are_all_up(node);
     bool is_old =
         node->steady_ms >= record->due_ms - record->lag_ms + node->config.tombstone_keep_ms;

@@ -23,7 +23,6 @@ struct tr_recent_note {
     bool is_open;         /* these are the caller's */
     bool is_past;
     bool is_moved;
-    bool is_exact;
 };
 
 struct tr_recent {

@@ -271,11 +271,13 @@ enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mo
     if (is_there)
         tr_book_unpack(&node->book, *ref, &held);
     const struct tr_order *dropped = is_there ? NULL : tr_find_dropped(node, record);
-    if (dropped != NULL && !tr_breaks(node, TWIN_WRITE_AFTER_DROP)) {
+    if (dropped != NULL) {
         tr_cover(node, RULE_LATE_WRITE);
         bool is_it =
             dropped->version == record->version && dropped->version_node == record->version_node;
-        return is_it ? TR_RESULT_HELD : TR_RESULT_STALE; /* it has moved on, or something higher */
+        if (!is_it)
+            return TR_RESULT_STALE;                        /* something higher was here */
+        return has_room ? TR_RESULT_HELD : TR_RESULT_FULL; /* it has moved on */
     }
     bool is_same = is_there && tr_is_same_write(&held, record);
     enum tr_frame_result result =
@@ -288,7 +290,7 @@ enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mo
         result = store(node, record, ref, has_any);
     if (result == TR_RESULT_STALE && is_same) {
         adopt(node, *ref, record);
-        return TR_RESULT_HELD; /* it has moved on already */
+        return has_room ? TR_RESULT_HELD : TR_RESULT_FULL; /* it has moved on already */
     }
     return result;
 }
@@ -326,7 +328,8 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write
         refuse(node, peer, operation, record, result);
 }
 
-/* It is let go here for a higher one that does not name this node; so is what others hold of it. */
+/* It is let go here for a higher one that does not name this node; so is what others hold of it,
+ * but for who has shown it: that one may be the only one to have it. */
 static void learn(struct tr_node *node, uint16_t peer, const struct tr_record *record, tr_ref ref,
                   const struct tr_record *held)
 {
@@ -337,13 +340,12 @@ static void learn(struct tr_node *node, uint16_t peer, const struct tr_record *r
         return;
     }
     for (unsigned i = 0; i < count; i++) {
-        if (names[i] != 0 && !tr_is_named(record, names[i]))
+        if (names[i] != 0 && names[i] != peer && !tr_is_named(record, names[i]))
             tr_send_drop(node, names[i], record);
     }
     tr_cover(node, RULE_STRAY_LEARNS);
     node->stats.drops++;
     tr_drop(node, ref);
-    tr_note_dropped(node, record, false);
 }
 
 /* A higher state of it was let go here, since those who should have that do. They may be unable to
@@ -421,9 +423,9 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
 }
 
 static void answer_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
-                        uint64_t operation, bool is_exact)
+                        uint64_t operation)
 {
-    tr_note_dropped(node, named, is_exact);
+    tr_note_dropped(node, named);
     tr_send(node, peer,
             (struct tr_message){
                 .kind = MESSAGE_DROPPED,
@@ -434,8 +436,24 @@ static void answer_drop(struct tr_node *node, uint16_t peer, const struct tr_rec
             });
 }
 
+/* A write whose id is taken elsewhere goes; the other timer of that id is older, and lives. That is
+ * not answered: who hears of a drop lets go what is older. */
+void tr_replica_take_back(struct tr_node *node, const struct tr_record *named)
+{
+    struct tr_record held;
+    tr_ref ref = tr_book_find(&node->book, named->id, named->part);
+    tr_note_taken_back(node, named);
+    if (ref == TR_ARENA_NONE)
+        return;
+    tr_book_unpack(&node->book, ref, &held);
+    if (!tr_is_same_write(&held, named) || is_busy(node, ref) || !tr_has_room(node, &held))
+        return;
+    node->stats.drops++;
+    tr_forget(node, ref);
+}
+
 void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
-                     uint64_t operation, bool is_exact)
+                     uint64_t operation)
 {
     struct tr_record held;
     tr_ref ref = tr_book_find(&node->book, named->id, named->part);
@@ -443,15 +461,13 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
         tr_book_unpack(&node->book, ref, &held);
         struct tr_order own = tr_record_order(&held);
         struct tr_order order = tr_record_order(named);
-        if (is_exact && !tr_is_same_write(&held, named))
-            return; /* another timer's */
         if (!tr_has_room(node, &held))
             return;
-        if (operation != 0 && tr_is_same_write(&held, named) && !is_exact) {
+        if (operation != 0 && tr_is_same_write(&held, named)) {
             wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
             return; /* the very thing, and on its way */
         }
-        if (tr_order_compare(&own, &order) > 0 && !is_exact) {
+        if (tr_order_compare(&own, &order) > 0) {
             tr_cover(node, RULE_DROP_REFUSED);
             if (operation != 0)
                 refuse(node, peer, operation, &held, TR_RESULT_STALE);
@@ -470,7 +486,7 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
     }
     if (!tr_has_room(node, ref != TR_ARENA_NONE ? &held : named)) {
         if (ref == TR_ARENA_NONE && tr_log_is_idle(node)) /* there is nothing to be written */
-            answer_drop(node, peer, named, operation, is_exact);
+            answer_drop(node, peer, named, operation);
         return;
     }
     if (ref == TR_ARENA_NONE)
@@ -484,10 +500,8 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
                                           .attempt = named->attempt,
                                           .moves = named->moves + 1}),
                 TELL_DURABLE);
-    else {
-        tr_note_dropped(node, &held, is_exact);
-        tr_forget(node, ref);
-    }
+    else
+        tr_drop(node, ref);
     node->stats.drops += ref != TR_ARENA_NONE;
     if (named->part == 0) {
         struct tr_record ended = *named;
@@ -495,7 +509,7 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
         if (operation != 0)
             end_parts(node, &ended);
     }
-    tr_note_dropped(node, named, is_exact); /* and whatever is below that order */
+    tr_note_dropped(node, named); /* and whatever is below that order */
     wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
 }
 
@@ -597,8 +611,7 @@ static tr_ref put_tombstone(struct tr_node *node, tr_ref ref, const struct tr_re
 static void await_record(struct tr_node *node, uint16_t peer, const struct tr_record *outcome)
 {
     tr_cover(node, RULE_OVERTAKEN);
-    if (!tr_breaks(node, TWIN_OUTCOME_ALONE))
-        tr_claim_past(node, peer, outcome);
+    tr_claim_past(node, peer, outcome);
     tr_send(node, peer,
             (struct tr_message){
                 .kind = MESSAGE_DROPPED,
@@ -627,7 +640,7 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
     if (!tr_has_room(node, &held))
         return; /* the whole record follows */
     if (!tr_is_same_write(&held, outcome) || check != tr_list_check(node, &held) || has_arrived) {
-        if (order < 0 && !tr_breaks(node, TWIN_OUTCOME_ALONE))
+        if (order < 0)
             await_record(node, peer, outcome); /* where it comes from is not known here */
         return;
     }

@@ -8,44 +8,35 @@
 #define TR_NODE_TWIN_H
 
 /* clang-format off */
-/* A name, what it breaks, the lives that it is looked for in, and the first of a thousand seeds. */
+/* A name, what it breaks, and the lives in which it is looked for. */
 #define TR_TWINS_LIST(X)                                                                           \
-    X(ACK_BEFORE_SYNC, "ack-before-sync", "a write is answered before it is on disk", "", 1)       \
-    X(ONE_COPY, "one-copy", "a write is answered when one node has it", "", 1)                     \
+    X(ACK_BEFORE_SYNC, "ack-before-sync", "a write is answered before it is on disk", "")          \
+    X(ONE_COPY, "one-copy", "a write is answered when one node has it", "")                        \
     X(STALE_IGNORED, "stale-ignored",                                                              \
-      "a lower stamp than the one held is taken as stored", "", 1)                                 \
-    X(NARROW, "narrow", "writes go to the list alone, also in a transition", "", 1)                \
-    X(DROP_IS_TOMBSTONE, "drop-is-tombstone", "a drop is written as a tombstone", "", 1)           \
-    X(ABSENCE, "absence", "what another node does not list is taken as gone", "", 1)               \
-    X(OLD_FRAMES, "old-frames", "a frame is believed however old it is", "sluggish", 1)            \
-    X(ONE_LIST, "one-list", "while it moves, only the new list is told", "", 1)                    \
+      "a lower stamp than the one held is taken as stored", "")                                    \
+    X(NARROW, "narrow", "writes go to the list alone, also in a transition", "")                   \
+    X(DROP_IS_TOMBSTONE, "drop-is-tombstone", "a drop is written as a tombstone", "")              \
+    X(ABSENCE, "absence", "what another node does not list is taken as gone", "")                  \
+    X(OLD_FRAMES, "old-frames", "a frame is believed however old it is", "sluggish")               \
+    X(ONE_LIST, "one-list", "while it moves, only the new list is told", "")                       \
     X(ARM_BEFORE_DROPS, "arm-before-drops",                                                        \
-      "the new list pops before the old one has let go", "", 1)                                    \
-    X(PAGE_BY_DUE, "page-by-due", "settling walks by due time, not by a cursor", "", 1)            \
-    X(NO_BARRIER, "no-barrier", "a node that starts pops at once", "", 1)                          \
-    X(NO_CLAIMS, "no-claims", "a slow pop is not claimed", "", 1)                                  \
-    X(NO_TAKEOVER, "no-takeover", "a dead node's pops wait for their position", "", 1)             \
-    X(FORGET_AT_ONCE, "forget-at-once", "tombstones are forgotten when they are written", "", 1)   \
-    X(NO_STAND_IN, "no-stand-in", "nobody stands in for a node that is down", "", 1)               \
-    X(TORN_IS_DAMAGE, "torn-is-damage", "a torn tail passes for damage", "alone", 1)               \
-    X(OUTCOME_ALONE, "outcome-alone",                                                              \
-      "an outcome that overtakes its write is forgotten", "calm", 1)                               \
+      "the new list pops before the old one has let go", "")                                       \
+    X(PAGE_BY_DUE, "page-by-due", "settling walks by due time, not by a cursor", "")               \
+    X(NO_BARRIER, "no-barrier", "a node that starts pops at once", "")                             \
+    X(NO_CLAIMS, "no-claims", "a slow pop is not claimed", "")                                     \
+    X(NO_TAKEOVER, "no-takeover", "a dead node's pops wait for their position", "")                \
+    X(FORGET_AT_ONCE, "forget-at-once", "tombstones are forgotten when they are written", "")      \
+    X(NO_STAND_IN, "no-stand-in", "nobody stands in for a node that is down", "")                  \
+    X(TORN_IS_DAMAGE, "torn-is-damage", "a torn tail passes for damage", "alone")                  \
     X(UNDECIDED_POPS, "undecided-pops",                                                            \
-      "a write pops before its coordinator has decided", "calm", 1)                                \
-    X(ANNOUNCE_ONCE, "announce-once", "an announcement is given no longer than 250 ms", "", 1)     \
+      "a write pops before its coordinator has decided", "calm")                                   \
+    X(ANNOUNCE_ONCE, "announce-once", "an announcement is given no longer than 250 ms", "")        \
     X(SLOW_IS_SILENT, "slow-is-silent",                                                            \
-      "a request's patience does not grow with the links", "calm", 1)                              \
+      "a request's patience does not grow with the links", "calm")                                 \
     X(BARRIER_IN_HASTE, "barrier-in-haste",                                                        \
-      "the barrier waits a second, and for no greeting", "calm", 1)                                \
-    X(NO_BACKLOG, "no-backlog",                                                                    \
-      "a node does not say that it has more pops than it claims", "calm", 1)                       \
-    X(LATE_UNCLAIMED, "late-unclaimed",                                                            \
-      "a late pop is claimed after a second, as any other", "calm", 1)                             \
-    X(WRITE_AFTER_DROP, "write-after-drop",                                                        \
-      "a write is stored after its record was let go", "calm", 1)                                  \
-    X(ALONE_IS_READY, "alone-is-ready",                                                            \
-      "one that was alone joins others without a barrier", "calm", 1)                              \
-    X(STRAY_POPS, "stray-pops", "a copy that its list does not name pops by its place", "", 1)
+      "the barrier waits a second, and for no greeting", "slow")                                   \
+    X(DEAF, "deaf",                                                                                \
+      "a node whose log was full goes on as if it had missed nothing", "calm")
 
 #define TR_RULES_LIST(X)                                                                           \
     X(STAND_IN, "a stand-in is asked")                                                             \
@@ -115,13 +106,15 @@
     X(STRAY_WAITS, "a copy that its list does not name is left to those it names")                 \
     X(RECLAIM_FULL, "a full disk is gone through for garbage")                                     \
     X(NOT_POPPING, "a node whose log is full leaves its pops to others")                           \
+    X(DEAF_NO_MORE, "a node whose log was full hears what it has missed")                          \
+    X(LEFT_TO_OTHERS, "a node alone in its view leaves a pop to others")                           \
     X(FULL_OF_LIVE, "a full disk takes no new record")                                             \
     X(INHERITED, "a record that moves keeps who is still to be told")                              \
     X(TOMBSTONE_KEPT, "a tombstone waits for a node that has not heard")                           \
     X(TOMBSTONE_GONE, "a tombstone is forgotten")
 /* clang-format on */
 
-#define TR_AS_TWIN(name, text, what, lives, first) TWIN_##name,
+#define TR_AS_TWIN(name, text, what, lives) TWIN_##name,
 enum tr_twin { TWIN_NONE, TR_TWINS_LIST(TR_AS_TWIN) TWIN_COUNT };
 #undef TR_AS_TWIN
 

@@ -10,7 +10,8 @@
  *   enough have it, or half a second is over and one has: those who may hold what was replaced are
  *   told to let it go, who the list knows of, and, while records may be elsewhere than placed,
  *   every node that is up
- *   answered  200; or 503, when nobody has it and the outcome is unknown
+ *   answered  200; or 503, when nobody has it, or one that is up has not let go: the outcome is
+ *             unknown
  */
 #include "node/operation.h"
 
@@ -169,11 +170,15 @@ static void begin_telling(struct tr_node *node, struct tr_operation *operation,
     tr_operation_finish(node, operation, out);
 }
 
+/* One that is up and has not said that it let go may still have what was replaced. */
 void tr_write_finish(struct tr_node *node, struct tr_operation *operation, struct tr_effects *out)
 {
     struct tr_record record = tr_operation_unpack(node, operation);
     spread_marks(node, operation, &record);
-    tr_operation_finish(node, operation, out);
+    if (tr_operation_has_open(node, operation))
+        answer_unknown(node, operation, out);
+    else
+        tr_operation_finish(node, operation, out);
 }
 
 /* The record that a replica holds now names who may hold what it replaced. */
@@ -308,13 +313,7 @@ static void take_back(struct tr_node *node, struct tr_operation *operation,
             tr_send(node, operation->list[i], drop);
             continue;
         }
-        tr_ref ref = tr_book_find(&node->book, record->id, 0);
-        if (ref != TR_ARENA_NONE && tr_book_version(&node->book, ref) == record->version &&
-            tr_has_room(node, record)) {
-            /* The other timer of that id is older, and lives. */
-            tr_note_dropped(node, record, true);
-            tr_forget(node, ref);
-        }
+        tr_replica_take_back(node, record);
     }
 }
 

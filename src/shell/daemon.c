@@ -145,6 +145,12 @@ static void say_note(struct tr_daemon *daemon, const struct tr_effect *effect)
     case TR_NOTE_PEER_LESS:
         say_cluster_note(daemon, effect);
         return;
+    case TR_NOTE_STOOD_STILL:
+        tr_say(TR_WARNING,
+               "stood still for %llu ms: the machine gave it no time, or it was stopped; others "
+               "pop until it has heard what it missed",
+               number);
+        return;
     case TR_NOTE_VIEW_REFUSED:
         tr_say(TR_ERROR, "the list of nodes is not taken: this store has heard of 1,024 addresses "
                          "and has no room for more; start with an empty data directory");

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define TWIN_SEEDS 1000 /* within which a broken twin must be found */
+#define SLOW_MS    200  /* one way, in lives that are slow */
 
 static const char usage[] =
     "usage: tryst-sim [OPTION...]\n"
@@ -41,11 +42,10 @@ struct twin {
     const char *name;
     const char *what;
     const char *lives; /* that it is looked for in; "": as they are drawn */
-    uint64_t first;    /* seed */
 };
 
-static const struct twin twins[] = {{"none", "nothing", "", 1},
-#define SIM_AS_TWIN(name, text, what, lives, first) {text, what, lives, first},
+static const struct twin twins[] = {{"none", "nothing", ""},
+#define SIM_AS_TWIN(name, text, what, lives) {text, what, lives},
                                     TR_TWINS_LIST(SIM_AS_TWIN)
 #undef SIM_AS_TWIN
 };
@@ -220,9 +220,14 @@ static void shorten(const struct sim_options *failed)
         else
             least = options.writes;
     }
-    printf("shortest found: tryst-sim --replay %llu --writes %u%s%s",
-           (unsigned long long)failed->seed, most, failed->is_calm ? " --calm" : "",
-           failed->is_hostile ? " --hostile" : "");
+    printf("shortest found: tryst-sim --replay %llu --writes %u%s%s%s",
+           (unsigned long long)failed->seed, most,
+           failed->is_still  ? " --still"
+           : failed->is_calm ? " --calm"
+                             : "",
+           failed->is_sluggish ? " --sluggish" : "", failed->is_hostile ? " --hostile" : "");
+    if (failed->nodes > 0)
+        printf(" --nodes %u", failed->nodes);
     if (failed->latency_ms > 0)
         printf(" --latency %u", failed->latency_ms);
     printf("\n");
@@ -271,8 +276,9 @@ static bool find_twin(const struct arguments *arguments, enum tr_twin twin)
         options.is_quiet = true;
         options.is_calm |= strcmp(broken->lives, "calm") == 0;
         options.is_sluggish |= strcmp(broken->lives, "sluggish") == 0;
-        for (uint64_t i = 0; i < TWIN_SEEDS; i++) {
-            options.seed = broken->first + i;
+        if (strcmp(broken->lives, "slow") == 0)
+            options.latency_ms = SLOW_MS;
+        for (options.seed = 1; options.seed <= TWIN_SEEDS; options.seed++) {
             struct sim_result result = is_alone ? sim_alone_run(&options) : sim_life_run(&options);
             if (result.broken == NULL)
                 continue;
