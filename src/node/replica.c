@@ -366,6 +366,14 @@ static void pass_drop(struct tr_node *node, uint16_t peer, const struct tr_recor
             });
 }
 
+/* Whether a frame with its write may be on its way yet. */
+static bool is_young(const struct tr_node *node, const struct tr_record *record)
+{
+    uint64_t clock_ms = tr_clock(node) >> 16;
+    uint64_t stamp_ms = record->version >> 16;
+    return stamp_ms + FRAME_LIFE_MS > clock_ms && stamp_ms < clock_ms + FRAME_LIFE_MS;
+}
+
 void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *travelling)
 {
     struct tr_record *record = &travelling->record;
@@ -406,6 +414,8 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
             tr_claim_moved(node, peer, record);
         else if (tr_is_listed(record, 0))
             pass_drop(node, peer, record, dropped);
+        if (dropped == NULL && is_young(node, record))
+            return; /* that it is gone is said later, or when who moves it has asked */
         wait_for(node, record, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
         return;
     }

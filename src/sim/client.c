@@ -402,6 +402,8 @@ void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effec
 
 void sim_note(struct world *world, const struct tr_effect *effect)
 {
+    if (effect->of.note.what == TR_NOTE_MEMORY_FULL)
+        sim_fault(world, SIM_MEMORY);
     bool is_lost =
         effect->of.note.what == TR_NOTE_DEAD || effect->of.note.what == TR_NOTE_DISCARDED;
     for (uint32_t i = 1; is_lost && i < world->model.count; i++) {

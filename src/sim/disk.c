@@ -101,6 +101,25 @@ void sim_disk_trim(struct sim_disk *disk, uint64_t number, size_t size)
     segment->size = size;
 }
 
+static bool is_used(const struct sim_segment *segment)
+{
+    for (size_t i = 0; i < segment->size && i < SECTOR; i++) {
+        if (segment->bytes[i] != 0)
+            return true;
+    }
+    return false;
+}
+
+void sim_disk_fill(struct sim_disk *disk)
+{
+    size_t last = 0;
+    for (size_t i = 0; i < disk->count; i++)
+        last = disk->segments[i].number > disk->segments[last].number ? i : last;
+    if (disk->count > 1 && !is_used(&disk->segments[last]) && tr_random_below(disk->random, 2) == 0)
+        sim_disk_remove(disk, disk->segments[last].number);
+    disk->limit = disk->used;
+}
+
 void sim_disk_crash(struct sim_disk *disk)
 {
     if (!disk->is_writing)

@@ -45,6 +45,9 @@ bool sim_disk_allocate(struct sim_disk *disk, uint64_t number, size_t size);
 void sim_disk_remove(struct sim_disk *disk, uint64_t number);
 void sim_disk_trim(struct sim_disk *disk, uint64_t number, size_t size);
 
+/* Nothing more fits; and what was asked for last, and is not used yet, may not have been there. */
+void sim_disk_fill(struct sim_disk *disk);
+
 /* The power goes: of the write that was not synced, anything from nothing to all stays. */
 void sim_disk_crash(struct sim_disk *disk);
 

@@ -134,20 +134,20 @@ static void draw_faults(struct world *world)
     if (world->is_sluggish)
         faults[SIM_STALL] = faults[SIM_SCALE_UP] = true;
     faults[SIM_FULL_JOINER] = is_calm && faults[SIM_SCALE_UP] && sim_chance(world, 2);
+    faults[SIM_FULL_RESTART] = is_calm && faults[SIM_RESTART] && sim_chance(world, 3);
     if (!is_calm && !world->is_lone && !world->is_sluggish) {
         for (unsigned i = 0; i < SIM_FAULTS; i++) {
             if (i < SIM_SKEW || i == SIM_RECEIVER || i == SIM_LIE || i == SIM_VIEWS ||
                 i == SIM_EARLY)
                 faults[i] = sim_chance(world, 3);
-            if (i == SIM_FULL_LONG || i == SIM_MEMORY || i == SIM_ALL_CRASH)
+            if (i == SIM_FULL_LONG || i == SIM_FULL_RESTART || i == SIM_MEMORY ||
+                i == SIM_ALL_CRASH)
                 faults[i] = sim_chance(world, 6);
         }
         draw_loss(world);
     }
-    if (faults[SIM_MEMORY]) {
-        sim_fault(world, SIM_MEMORY);
+    if (faults[SIM_MEMORY])
         world->limits.memory = TR_ARENA_LEAST;
-    }
     draw_hardships(world);
     bool is_apart = faults[SIM_CRASH] || faults[SIM_LOSS] || faults[SIM_ROLLBACK] ||
                     faults[SIM_SYNC] || faults[SIM_PAUSE] || faults[SIM_BREAK] ||
@@ -160,7 +160,7 @@ static void draw_faults(struct world *world)
     world->model.is_unordered = faults[SIM_SKEW] && is_apart;
     world->model.most_early_ms = faults[SIM_DRIFT] ? 8 : 0;
     /* Who has no room for a record, or for what it is told, is waited for, too. */
-    bool is_tight = faults[SIM_FULL_JOINER];
+    bool is_tight = faults[SIM_FULL_JOINER] || faults[SIM_FULL_RESTART];
     for (unsigned i = SIM_FEW_CLAIMS; i <= SIM_SLICES; i++)
         is_tight |= faults[i];
     uint64_t slow_ms = LATE_TRIPS * world->latency_ms;
@@ -445,9 +445,15 @@ static void retire(struct world *world)
 static void make_room(struct world *world)
 {
     for (uint32_t i = 0; i < world->machine_count; i++) {
-        bool is_joining = sim_view(world)->roles[i] == TR_ROLE_JOINING;
-        if (is_joining && world->now_ms > world->scaled_ms + 6000 && sim_chance(world, 20))
-            world->machines[i].disk.limit = SIZE_MAX;
+        struct machine *machine = &world->machines[i];
+        bool is_joining = world->is_scaling && sim_view(world)->roles[i] == TR_ROLE_JOINING;
+        bool has_waited = is_joining ? world->now_ms > world->scaled_ms + 6000
+                                     : machine->has_filled && machine->is_ready &&
+                                           world->now_ms > machine->started_ms + 4000;
+        if (!has_waited || !sim_chance(world, 20))
+            continue;
+        machine->disk.limit = SIZE_MAX;
+        machine->has_filled = false;
     }
 }
 
@@ -472,13 +478,13 @@ static void scale(struct world *world)
     if (world->is_healed)
         bury_dead(world);
     tell_alone(world);
+    make_room(world);
     if (!world->is_scaling) {
         bool is_over = world->now_ms > world->scaled_ms + 4000;
         if (can && !world->is_healed && is_over && sim_chance(world, 40))
             begin_scaling(world);
         return;
     }
-    make_room(world);
     if (world->faults[SIM_SECOND] && !world->is_healed && sim_chance(world, 60)) {
         sim_fault(world, SIM_SECOND);
         begin_scaling(world);
@@ -788,12 +794,16 @@ static void live(struct world *world)
     }
 }
 
+/* A node gets more memory when it starts again. */
 static void heal_all(struct world *world)
 {
     world->is_healed = true;
     sim_trace(world, "everything heals");
+    world->limits.memory = 0;
     for (uint32_t a = 0; a < world->machine_count; a++) {
         world->machines[a].disk.limit = SIZE_MAX;
+        if (world->faults[SIM_MEMORY])
+            sim_drain(world, a);
         for (uint32_t b = a + 1; b < world->machine_count; b++) {
             world->links[a][b].cut_until_ms = 0; /* what is stalled is on its way, and comes */
         }

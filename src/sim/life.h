@@ -30,6 +30,7 @@
     X(RESTART, "clean restarts")                                                                   \
     X(FULL_JOINER, "full disks of nodes that join")                                                \
     X(FULL_LONG, "disks that stay full")                                                           \
+    X(FULL_RESTART, "restarts onto full disks")                                                    \
     X(MEMORY, "memory at its limit")                                                               \
     X(LATENCY, "slow links")                                                                       \
     X(ASYMMETRY, "links that are slower one way")                                                  \

@@ -81,14 +81,14 @@ static void stopped(struct world *world, uint32_t index)
     machine->is_stopped = true;
 }
 
-/* The operator repairs a log that is refused, and starts again: under a new store's name. */
+/* The operator repairs a log that was refused, and starts again: under a new store's name. */
 static void repair(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];
     sim_trace(world, "%s refuses its log, which is repaired", sim_name(index));
     machine->is_damaged = false;
+    machine->is_refused = false;
     sim_disk_repair(&machine->disk, (uint8_t)(100 + index));
-    machine->is_stopped = true;
 }
 
 static void carry_out(struct world *world, uint32_t index, const struct tr_effect *effect)
@@ -120,7 +120,7 @@ static void carry_out(struct world *world, uint32_t index, const struct tr_effec
         return;
     case TR_EFFECT_REFUSED:
         if (machine->is_damaged)
-            repair(world, index);
+            machine->is_refused = machine->is_stopped = true;
         else
             sim_break(world, "a log that was not damaged was refused");
         return;
@@ -173,6 +173,8 @@ void sim_step(struct world *world, uint32_t index, struct tr_event *event)
     if (machine->is_stopped) {
         machine->is_stopped = false;
         take_down(world, index);
+        if (machine->is_refused)
+            repair(world, index);
         if (!machine->stays_down)
             sim_plan(world, index, (struct sim_pending){.what = HAPPENS_START},
                      sim_draw(world, 3000));
@@ -229,12 +231,24 @@ static void step_clock(struct world *world, struct machine *machine)
     sim_trace(world, "its clock is set");
 }
 
+/* While it was down, others have used up the disk. */
+static void fill_disk(struct world *world, struct machine *machine)
+{
+    if (!world->faults[SIM_FULL_RESTART] || world->is_healed || machine->disk.count == 0 ||
+        !sim_chance(world, 2))
+        return;
+    sim_fault(world, SIM_FULL_RESTART);
+    sim_disk_fill(&machine->disk);
+    machine->has_filled = true;
+}
+
 void sim_start(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];
     if (machine->is_dead)
         return;
     step_clock(world, machine);
+    fill_disk(world, machine);
     struct tr_node_config config = {
         .address = {machine->address, strlen(machine->address)},
         .seed = tr_random_next(&world->random),

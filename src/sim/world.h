@@ -55,7 +55,9 @@ struct machine {
     bool stays_down; /* after that: it has left */
     bool is_joining; /* it was started to join */
     bool is_dead;    /* it never comes back */
-    bool is_damaged; /* its log is: it refuses to start, and is repaired */
+    bool is_damaged; /* its log is: it refuses to start, */
+    bool is_refused; /* and is repaired */
+    bool has_filled; /* its disk, when it started */
 };
 
 struct link {

@@ -22,7 +22,7 @@
 
 #define TR_ARENA_UNIT    16u
 #define TR_ARENA_BLOCK   65536u
-#define TR_ARENA_LEAST   ((size_t)4 << 20)
+#define TR_ARENA_LEAST   ((size_t)1 << 20)
 #define TR_ARENA_MOST    ((size_t)64 << 30)
 #define TR_ARENA_NONE    0u
 #define TR_ARENA_CLASSES 70
