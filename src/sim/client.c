@@ -266,10 +266,12 @@ void sim_collide(struct world *world)
     sim_trace(world, "client puts %u on %s, at an id to come", number, sim_name(other));
     sim_step(world, other, &event);
     sim_advance(world, at_ms);
-    /* If it is not there yet, which of the two is first is anybody's guess. */
+    /* If it is not there yet, which of the two is first is anybody's guess: the moment passes. */
     if (world->machines[index].is_ready && world->machines[index].told_ms == 0 &&
         world->model.writes[number].is_acked)
         create_on(world, index);
+    else
+        sim_advance(world, at_ms + 2);
 }
 
 /* ---- answers ---- */

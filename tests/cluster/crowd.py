@@ -16,7 +16,7 @@ def boot() -> float:
 
 
 class Timer:
-    __slots__ = ("serial", "asked", "interval", "at", "location", "state", "cancelled", "pops", "done")
+    __slots__ = ("serial", "asked", "interval", "at", "location", "state", "cancelled", "pops", "done", "tries")
 
     def __init__(self, serial: int, interval: float) -> None:
         self.serial, self.interval = serial, interval
@@ -27,6 +27,7 @@ class Timer:
         self.cancelled = 0.0  # when its DELETE was acknowledged
         self.pops: list[tuple[float, str, str]] = []  # when, the sequence, the version
         self.done: Callable[[Timer], None] | None = None
+        self.tries = 0
 
     @property
     def due(self) -> float:
@@ -332,13 +333,18 @@ class Crowd:
             if client is None:
                 return
             method, timer = self.queue.popleft()
-            if method == "POST":
-                self.post(client, timer)
-            else:
+            if method == "DELETE":
                 self.delete(client, timer)
+            else:
+                self.set(client, method, timer)
 
-    def post(self, client: Client, timer: Timer) -> None:
+    def set(self, client: Client, method: str, timer: Timer) -> None:
         def answered(status: int, location: str) -> None:
+            timer.tries += 1
+            if status == 503 and timer.tries < 20 and (location or "too slow" in client.detail):
+                timer.location = location  # if there is one, it may be there: then it is put, and there once
+                self.loop.call_later(0.2, self.again, "PUT" if location else "POST", timer)
+                return
             timer.location = location
             if status == 200:
                 timer.state = "acked"
@@ -350,14 +356,19 @@ class Crowd:
             if timer.done is not None:
                 timer.done(timer)
 
-        timer.asked = boot()
+        if timer.tries == 0:
+            timer.asked = boot()
         if timer.at:
             timer.interval = round(max(timer.at - timer.asked, 0), 3)
         body = (
             f'{{"timing":{{"interval":{timer.interval}}},"callback":{{"http":{{"uri":"http://{self.host}:{self.port}/","opaque":"{timer.serial}"}}}},'
             f'"reliability":{{"replication-factor":{self.factor}}}}}'
         )
-        client.ask("POST", "/timers", body, answered)
+        client.ask(method, "/timers" if method == "POST" else timer.location, body, answered)
+
+    def again(self, method: str, timer: Timer) -> None:
+        self.queue.append((method, timer))
+        self.work()
 
     def delete(self, client: Client, timer: Timer) -> None:
         def answered(status: int, location: str) -> None:

