@@ -38,9 +38,11 @@ void tr_barrier_begin(struct tr_node *node)
         node->peers[i].has_told = false;
 }
 
-/* Every other node has said that it owes nothing, or is silent. */
+/* Every other node has said that it owes nothing, or is silent. One whose view names nobody else
+ * may have yet to hear of those that it knew before. */
 static bool has_heard_all(const struct tr_node *node)
 {
+    bool is_alone = !tr_view_has_others(node);
     for (uint32_t i = 1; i < node->member_count; i++) {
         const struct tr_peer *peer = &node->peers[i];
         /* One that joins waits longer: others may have yet to hear of it. So does one that has a
@@ -52,7 +54,8 @@ static bool has_heard_all(const struct tr_node *node)
             patience = BARRIER_MS / 2;
         bool is_silent = !peer->is_up && node->now_ms >= node->barrier_ms + patience;
         bool is_over = is_silent || node->now_ms >= node->barrier_ms + BARRIER_MOST_MS;
-        if ((node->members[i].role != TR_ROLE_NONE || peer->is_up) && !is_over && !peer->has_told)
+        bool is_meant = node->members[i].role != TR_ROLE_NONE || peer->is_up || is_alone;
+        if (is_meant && !is_over && !peer->has_told)
             return false;
     }
     return true;

@@ -601,6 +601,7 @@ bool tr_is_listed(const struct tr_record *record, uint16_t member);
 bool tr_is_named(const struct tr_record *record, uint16_t member); /* by its list, or by `from` */
 void tr_remember(struct tr_record *record, uint16_t member);       /* in `from` */
 unsigned tr_names(const struct tr_record *record, uint16_t *names);
+unsigned tr_others(const struct tr_record *record); /* how many of them are not this node */
 /* Who makes an attempt to pop it, and, as for the first attempt, who moves it: one after the
  * other; TR_MEMBER_NONE for one that has let go. */
 unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, uint32_t attempt,

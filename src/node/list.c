@@ -49,6 +49,16 @@ unsigned tr_names(const struct tr_record *record, uint16_t *names)
     return count;
 }
 
+unsigned tr_others(const struct tr_record *record)
+{
+    uint16_t names[TR_NAMES_MAX];
+    unsigned count = tr_names(record, names);
+    unsigned others = 0;
+    for (unsigned i = 0; i < count; i++)
+        others += names[i] != 0;
+    return others;
+}
+
 /* The same number on every holder of a record. */
 static uint64_t nominal_due(const struct tr_record *record)
 {

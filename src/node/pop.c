@@ -226,10 +226,11 @@ static unsigned rank_of(const struct tr_node *node, const struct tr_record *reco
     for (; rank < count && turns[rank] != 0; rank++)
         *is_first &= !tr_is_popping(node, turns[rank]) && !tr_breaks(node, TWIN_NO_TAKEOVER);
     *is_stray = rank == count;
-    if (!tr_view_has_others(node) && record->list_count > 1) {
+    unsigned others = tr_others(record);
+    if (others > 0 && !tr_view_has_others(node)) {
         tr_cover(node, RULE_LEFT_TO_OTHERS);
         *is_first = false;
-        rank += record->list_count;
+        rank += others;
     }
     return rank;
 }

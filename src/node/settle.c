@@ -137,7 +137,8 @@ static bool may_change(const struct tr_node *node, tr_ref ref, const struct tr_r
     return is_idle && !is_near && !tr_is_claimed(node, record) && tr_has_room(node, record);
 }
 
-/* Who has just joined is waited for, rather than to find a stand-in and move it twice. */
+/* Who has just joined is waited for, rather than to find a stand-in and move it twice. So are those
+ * that a record names if the view names nobody: it may be that this node has yet to hear of them. */
 static bool is_too_soon(const struct tr_node *node, const struct tr_record *record)
 {
     uint16_t placed[TR_LIST_MAX];
@@ -145,7 +146,8 @@ static bool is_too_soon(const struct tr_node *node, const struct tr_record *reco
     bool are_up = true;
     for (unsigned i = 0; i < count; i++)
         are_up &= tr_node_is_up(node, placed[i]);
-    return !are_up && node->now_ms < node->settling.changed_ms + JOIN_MS;
+    bool is_alone = !tr_view_has_others(node) && tr_others(record) > 0;
+    return (!are_up || is_alone) && node->now_ms < node->settling.changed_ms + JOIN_MS;
 }
 
 /* It gets its new list, and comes from where it is. */

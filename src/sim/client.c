@@ -320,6 +320,8 @@ static void answer_write(struct world *world, const struct open_request *request
             count_copies(world, request->write) < write->copies)
             sim_break(world, "a write was answered with too few copies");
     }
+    if (effect->of.answer.detail != NULL && strstr(effect->of.answer.detail, "memory") != NULL)
+        sim_fault(world, SIM_MEMORY);
     sim_trace(world, "%s answers %u: %u%s%s", sim_name(request->machine), request->write,
               effect->of.answer.status, effect->of.answer.detail != NULL ? " " : "",
               effect->of.answer.detail != NULL ? effect->of.answer.detail : "");
@@ -404,8 +406,6 @@ void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effec
 
 void sim_note(struct world *world, const struct tr_effect *effect)
 {
-    if (effect->of.note.what == TR_NOTE_MEMORY_FULL)
-        sim_fault(world, SIM_MEMORY);
     bool is_lost =
         effect->of.note.what == TR_NOTE_DEAD || effect->of.note.what == TR_NOTE_DISCARDED;
     for (uint32_t i = 1; is_lost && i < world->model.count; i++) {

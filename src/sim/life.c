@@ -95,6 +95,7 @@ static void draw_hardships(struct world *world)
     faults[SIM_SWAP] = faults[SIM_SCALE_UP] && faults[SIM_SCALE_DOWN] && sim_chance(world, 2);
     faults[SIM_TAKEN_BACK] = is_scaled && sim_chance(world, 3);
     faults[SIM_SECOND] = is_scaled && sim_chance(world, 3);
+    faults[SIM_ALONE] = faults[SIM_RESTART] && sim_chance(world, 2);
     faults[SIM_FACTORS] = sim_chance(world, 4);
     faults[SIM_ZERO] = sim_chance(world, 4);
     faults[SIM_HOURS] = faults[SIM_STEP] && sim_chance(world, 3);
@@ -298,15 +299,6 @@ static void stall(struct world *world, uint32_t a, uint32_t b)
         link->stalled_until_ms[1] = until_ms;
 }
 
-/* It runs for a while before it hears of the cluster. */
-static void begin_alone(struct world *world, uint32_t index)
-{
-    struct machine *machine = &world->machines[index];
-    machine->view = (struct sim_view){.number = 0};
-    machine->view.roles[index] = TR_ROLE_STAYING;
-    machine->told_ms = world->now_ms + 100 + sim_draw(world, 900);
-}
-
 static void tell_alone(struct world *world)
 {
     for (uint32_t i = 0; i < world->machine_count; i++) {
@@ -331,7 +323,7 @@ static void start_joiners(struct world *world)
         machine->is_used = true;
         machine->is_joining = true;
         if (sim_chance(world, 2))
-            begin_alone(world, i);
+            sim_begin_alone(world, i);
         if (world->faults[SIM_FULL_JOINER]) {
             sim_fault(world, SIM_FULL_JOINER);
             machine->disk.limit = 0;

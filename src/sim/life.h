@@ -32,6 +32,7 @@
     X(FULL_LONG, "disks that stay full")                                                           \
     X(FULL_RESTART, "restarts onto full disks")                                                    \
     X(MEMORY, "memory at its limit")                                                               \
+    X(ALONE, "nodes that start before they hear of the others")                                    \
     X(LATENCY, "slow links")                                                                       \
     X(ASYMMETRY, "links that are slower one way")                                                  \
     X(FEW_CLAIMS, "a handful of claims")                                                           \

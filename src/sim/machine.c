@@ -242,6 +242,25 @@ static void fill_disk(struct world *world, struct machine *machine)
     machine->has_filled = true;
 }
 
+void sim_begin_alone(struct world *world, uint32_t index)
+{
+    struct machine *machine = &world->machines[index];
+    machine->view = (struct sim_view){.number = 0};
+    machine->view.roles[index] = TR_ROLE_STAYING;
+    machine->told_ms = world->now_ms + 100 + sim_draw(world, 900);
+}
+
+/* Its file of nodes comes late. */
+static void forget_others(struct world *world, uint32_t index)
+{
+    const struct machine *machine = &world->machines[index];
+    if (!world->faults[SIM_ALONE] || world->is_healed || machine->disk.count == 0 ||
+        machine->view.roles[index] != TR_ROLE_STAYING || !sim_chance(world, 3))
+        return;
+    sim_fault(world, SIM_ALONE);
+    sim_begin_alone(world, index);
+}
+
 void sim_start(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];
@@ -249,6 +268,7 @@ void sim_start(struct world *world, uint32_t index)
         return;
     step_clock(world, machine);
     fill_disk(world, machine);
+    forget_others(world, index);
     struct tr_node_config config = {
         .address = {machine->address, strlen(machine->address)},
         .seed = tr_random_next(&world->random),

@@ -150,6 +150,8 @@ int64_t sim_draw_step(struct world *world); /* of a clock */
 
 /* machine.c */
 void sim_start(struct world *world, uint32_t index);
+void sim_begin_alone(struct world *world,
+                     uint32_t index); /* for a moment it knows of itself alone */
 void sim_crash(struct world *world, uint32_t index, uint64_t down_ms);
 void sim_drain(struct world *world, uint32_t index);
 void sim_step(struct world *world, uint32_t index, struct tr_event *event);
