@@ -26,6 +26,8 @@
 /* What was missed is heard before anything pops. */
 void tr_barrier_begin(struct tr_node *node)
 {
+    if (node->is_popping)
+        tr_claim_flights(node);
     node->is_popping = tr_breaks(node, TWIN_NO_BARRIER);
     node->is_serving |= node->is_popping;
     node->barrier_ms = node->now_ms;

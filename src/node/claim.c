@@ -48,16 +48,18 @@ bool tr_has_backlog(const struct tr_node *node)
     return may && node->backlog_ms > 0 && node->now_ms < node->backlog_ms + CLAIM_MS;
 }
 
-/* Who comes before this node in turn does not wait for its backlog. */
+/* Who comes before this node in turn, or in none, does not wait for its backlog. */
 static bool comes_after(const struct tr_node *node, const struct tr_record *record, uint16_t member)
 {
     uint16_t turns[TR_NAMES_MAX];
     unsigned count = tr_turns(node, record, record->attempt, turns);
-    for (unsigned i = 0; i < count && turns[i] != 0; i++) {
+    bool is_after = false;
+    for (unsigned i = 0; i < count; i++) {
         if (turns[i] == member)
-            return false;
+            return is_after;
+        is_after |= turns[i] == 0;
     }
-    return true;
+    return false;
 }
 
 /* False: somebody cannot be told now. */
@@ -298,12 +300,12 @@ bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record)
     if (!claimed->is_moved) /* wherever it belongs by now, it is the same pop */
         order.moves = claimed->is_past ? UINT32_MAX : 0;
 
-    /* A node that stops sees its claims through. */
+    /* A node that stops sees its claims through, and says so as often as it gets to it. */
     bool is_stopping = (peer->flags & TR_BEAT_POPPING) == 0 && (peer->flags & TR_BEAT_READY) != 0;
+    uint64_t more_ms = is_stopping && !claimed->is_open ? CLAIM_HOLD_MS : 0;
     bool is_there =
         claimed->peer == 0 || (peer->is_up && peer->incarnation == claimed->incarnation);
-    bool is_held = (claimed->until_ms > node->now_ms || (is_stopping && !claimed->is_open)) &&
-                   is_there &&
+    bool is_held = claimed->until_ms + more_ms > node->now_ms && is_there &&
                    tr_order_compare(&claimed->order, &order) >= 0; /* higher: it is on its way */
     if (is_held && claimed->is_open)
         tr_cover(node, RULE_UNDECIDED);

@@ -481,6 +481,7 @@ tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *befor
 
 /* Whether a record of another node can be taken now: the log, and what waits for it, have room. */
 bool tr_has_room(const struct tr_node *node, const struct tr_record *record);
+bool tr_can_wait(const struct tr_node *node); /* what waits has, and nothing is logged */
 
 void tr_drop(struct tr_node *node, tr_ref ref); /* lets a record go, here alone */
 /* Likewise one whose time is over: nothing of it can be on its way any more. */
@@ -491,6 +492,7 @@ void tr_note_dropped(struct tr_node *node, const struct tr_record *record); /* a
 void tr_note_taken_back(struct tr_node *node,
                         const struct tr_record *record); /* this write alone */
 /* The order that was let go here lately, if it is this one or a higher one. */
+bool tr_is_taken_back(const struct tr_node *node, const struct tr_record *record); /* this write */
 const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_record *record);
 
 /* barrier.c */
@@ -589,7 +591,6 @@ tr_mono_ms tr_peers_wake_at(const struct tr_node *node);
  * yet to hear of. */
 bool tr_is_out_of_date(const struct tr_node *node, uint16_t peer);
 void tr_beat_now(struct tr_node *node); /* what it says of itself has changed */
-void tr_links_renew(struct tr_node *node, struct tr_effects *out); /* all that are up */
 bool tr_all_are_told(struct tr_node *node);
 bool tr_can_send(const struct tr_node *node, uint16_t peer, enum tr_message_kind kind);
 /* For a node that has greeted; else, and when there are too many, it is behind. False: it is. */
@@ -634,6 +635,7 @@ void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record);
 bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record);
 void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_send_take_back(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_owed_run(struct tr_node *node, uint16_t peer);
 bool tr_owes_nothing(struct tr_node *node, uint16_t peer);
@@ -676,7 +678,8 @@ void tr_settle_look(struct tr_node *node, tr_ref ref, struct tr_record *record, 
 void tr_settle_asked(struct tr_node *node); /* by the operator */
 void tr_settle_run(struct tr_node *node, struct tr_effects *out);
 tr_mono_ms tr_settle_wake_at(const struct tr_node *node);
-bool tr_is_wide(const struct tr_node *node); /* records may be elsewhere than placed */
+bool tr_is_wide(const struct tr_node *node);     /* records may be elsewhere than placed */
+bool tr_view_is_new(const struct tr_node *node); /* others may have yet to come */
 
 /* claim.c */
 /* A pop is handed out, or waits for its destination: claimed unless it is settled by then. */

@@ -132,11 +132,15 @@ tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *befor
     return ref;
 }
 
+bool tr_can_wait(const struct tr_node *node)
+{
+    return node->waiting_tail - node->waiting_head + (uint64_t)2 * (TR_PARTS_MAX + 1) <
+           node->config.limits.waiting;
+}
+
 bool tr_has_room(const struct tr_node *node, const struct tr_record *record)
 {
-    return node->members_logged == node->member_count &&
-           node->waiting_tail - node->waiting_head + (uint64_t)2 * (TR_PARTS_MAX + 1) <
-               node->config.limits.waiting &&
+    return node->members_logged == node->member_count && tr_can_wait(node) &&
            tr_log_has_room(node, tr_log_record_bound(record) + ROOM_BESIDE, false);
 }
 
@@ -158,6 +162,22 @@ bool tr_can_drop(const struct tr_node *node, tr_timer_id id, uint64_t part)
     return can;
 }
 
+static const struct tr_recent_note *find_taken_back(const struct tr_node *node,
+                                                    const struct tr_record *record)
+{
+    const struct tr_recent_note *note =
+        tr_recent_find(&node->dropped, record->id, ~record->version);
+    bool is_it = note != NULL && note->until_ms > node->now_ms &&
+                 note->order.version == record->version &&
+                 note->order.version_node == record->version_node;
+    return is_it ? note : NULL;
+}
+
+bool tr_is_taken_back(const struct tr_node *node, const struct tr_record *record)
+{
+    return node->dropped.busy_until_ms > node->now_ms && find_taken_back(node, record) != NULL;
+}
+
 const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_record *record)
 {
     if (node->dropped.busy_until_ms <= node->now_ms)
@@ -167,11 +187,8 @@ const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct 
     if (dropped != NULL && dropped->until_ms > node->now_ms &&
         tr_order_compare(&dropped->order, &order) >= 0)
         return &dropped->order;
-    dropped = tr_recent_find(&node->dropped, record->id, ~record->version);
-    bool is_it = dropped != NULL && dropped->until_ms > node->now_ms &&
-                 dropped->order.version == order.version &&
-                 dropped->order.version_node == order.version_node;
-    return is_it ? &dropped->order : NULL;
+    dropped = find_taken_back(node, record);
+    return dropped != NULL ? &dropped->order : NULL;
 }
 
 static void note_dropped(struct tr_node *node, const struct tr_record *record, uint64_t part)

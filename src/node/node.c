@@ -322,9 +322,9 @@ static void change_view(struct tr_node *node, const struct tr_event *event, stru
 }
 
 /* While the log is full, what comes of a pop could not be kept: others make them. Nor is anything
- * kept of what others say of theirs. When there is room again all links begin anew, so that each
- * says what was missed, and that is waited for. */
-static void mind_the_log(struct tr_node *node, struct tr_effects *out)
+ * kept of what others say of theirs: they owe that, and when there is room again the barrier waits
+ * for it. */
+static void mind_the_log(struct tr_node *node)
 {
     bool is_exhausted = node->log.is_exhausted;
     if (node->phase != PHASE_READY)
@@ -334,15 +334,11 @@ static void mind_the_log(struct tr_node *node, struct tr_effects *out)
         tr_barrier_begin(node);
         tr_beat_now(node);
     }
-    node->has_missed |= is_exhausted;
-    if (is_exhausted || !node->has_missed || !tr_effects_has_room(out, node->member_count))
-        return;
-    node->has_missed = false;
-    if (tr_breaks(node, TWIN_DEAF))
-        return;
-    tr_cover(node, RULE_DEAF_NO_MORE);
-    tr_links_renew(node, out);
-    tr_barrier_begin(node);
+    if (node->has_missed && !is_exhausted) {
+        tr_cover(node, RULE_DEAF_NO_MORE);
+        tr_barrier_begin(node);
+    }
+    node->has_missed = is_exhausted;
 }
 
 static void run_cluster(struct tr_node *node, struct tr_effects *out)
@@ -350,7 +346,7 @@ static void run_cluster(struct tr_node *node, struct tr_effects *out)
     if (!tr_is_clustered(node))
         return;
     tr_members_log(node);
-    mind_the_log(node, out);
+    mind_the_log(node);
     if (!node->is_popping && node->phase == PHASE_READY && !node->log.is_exhausted)
         tr_barrier_run(node);
     tr_operations_run(node, out);
@@ -369,6 +365,7 @@ static void ask_drain(struct tr_node *node, struct tr_effects *out)
         node->phase = PHASE_DRAINING;
         node->drain_ms = node->now_ms;
         tr_claim_flights(node);
+        tr_pops_recall(node); /* nobody waits for what is not made any more */
         tr_beat_now(node);
     }
     node->is_sweeping = false;

@@ -151,15 +151,6 @@ static void reset(struct tr_node *node, uint16_t index, struct tr_effects *out)
         tr_effects_push(out, TR_EFFECT_LINK_RESET)->of.frame.peer = index;
 }
 
-void tr_links_renew(struct tr_node *node, struct tr_effects *out)
-{
-    TR_ASSERT(tr_effects_has_room(out, node->member_count));
-    for (uint32_t i = 1; i < node->member_count; i++) {
-        if (node->peers[i].is_linked)
-            reset(node, (uint16_t)i, out);
-    }
-}
-
 /* ---- frames out ---- */
 
 static struct tr_writer begin_frame(struct tr_node *node)
@@ -202,19 +193,27 @@ bool tr_is_out_of_date(const struct tr_node *node, uint16_t peer)
     return !tr_view_has_others(node) && node->peers[peer].view != node->view.id;
 }
 
-static uint8_t beat_flags(const struct tr_node *node, uint16_t index)
+/* Whether a node that waits at its barrier has yet to hear something from this one. */
+static bool owes(struct tr_node *node, uint16_t index)
+{
+    const struct tr_peer *peer = &node->peers[index];
+    bool is_starting = (peer->flags & TR_BEAT_READY) == 0;
+    bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0;
+    return peer->is_behind || node->is_claiming_all || (is_starting && peer->count > 0) ||
+           (!is_popping && !tr_breaks(node, TWIN_DEAF) && !tr_owes_nothing(node, index));
+}
+
+static uint8_t beat_flags(struct tr_node *node, uint16_t index)
 {
     const struct tr_peer *peer = &node->peers[index];
     bool is_known = !tr_is_out_of_date(node, index); /* else it cannot be counted on */
     bool is_popping = node->is_popping && node->phase == PHASE_READY && is_known;
     bool is_serving = node->is_serving && is_known;
-    bool is_starting = (peer->flags & TR_BEAT_READY) == 0;
-    bool owes = peer->is_behind || node->is_claiming_all || (is_starting && peer->count > 0);
     bool has_backlog = peer->version >= 2 && tr_has_backlog(node);
     return (uint8_t)((has_backlog ? TR_BEAT_BACKLOG : 0) | (is_popping ? TR_BEAT_POPPING : 0) |
                      (is_serving ? TR_BEAT_READY : 0) |
                      (node->settling.is_unsettled ? TR_BEAT_UNSETTLED : 0) |
-                     (owes && node->is_popping ? TR_BEAT_OWES : 0));
+                     (node->is_popping && owes(node, index) ? TR_BEAT_OWES : 0));
 }
 
 static void send_beat(struct tr_node *node, uint16_t index, struct tr_effects *out)
@@ -713,6 +712,15 @@ static void look_at(struct tr_node *node, uint16_t index, struct tr_effects *out
     tr_operations_look(node);
 }
 
+/* That a node pops no more is heard after its claims of what it has begun. */
+static bool has_sent_claims(struct tr_node *node, uint16_t index, struct tr_effects *out)
+{
+    const struct tr_queue *claims = &node->peers[index].queues[MESSAGE_CLAIM];
+    while (!node->is_popping && claims->count > 0 && has_frame_room(node, out))
+        send_queue(node, index, MESSAGE_CLAIM, out);
+    return (node->is_popping || claims->count == 0) && has_frame_room(node, out);
+}
+
 void tr_peers_run(struct tr_node *node, struct tr_effects *out)
 {
     bool is_stopping = node->phase == PHASE_DRAINING;
@@ -735,7 +743,8 @@ void tr_peers_run(struct tr_node *node, struct tr_effects *out)
             send_hello(node, index, out);
             continue;
         }
-        if (node->now_ms >= peer->beat_ms && !(is_stopping && peer->count > 0))
+        if (node->now_ms >= peer->beat_ms && !(is_stopping && peer->count > 0) &&
+            has_sent_claims(node, index, out))
             send_beat(node, index, out);
         if (peer->compare >= COMPARE_SUMMED && !peer->has_sent_sums && has_frame_room(node, out))
             send_sums(node, index, out);

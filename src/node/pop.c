@@ -227,9 +227,9 @@ static unsigned rank_of(const struct tr_node *node, const struct tr_record *reco
         *is_first &= !tr_is_popping(node, turns[rank]) && !tr_breaks(node, TWIN_NO_TAKEOVER);
     *is_stray = rank == count;
     unsigned others = tr_others(record);
-    if (others > 0 && !tr_view_has_others(node)) {
+    if (others > 0 && !tr_view_has_others(node) && tr_view_is_new(node)) {
         tr_cover(node, RULE_LEFT_TO_OTHERS);
-        *is_first = false;
+        *is_first = *is_stray = false;
         rank += others;
     }
     return rank;

@@ -382,6 +382,10 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
         return; /* it is offered again */
     node->stats.records_in++;
     tr_hear_stamp(node, record->version);
+    if (tr_is_taken_back(node, record)) {
+        tr_send_take_back(node, peer, record); /* who shows it has not heard of that */
+        return;
+    }
     if (is_ended(node, record)) {
         tr_send_copy(node, peer, &(struct tr_record){.id = record->id});
         return;
@@ -432,20 +436,6 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
     wait_for(node, record, ref, THEN_ACK, peer, 0);
 }
 
-static void answer_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
-                        uint64_t operation)
-{
-    tr_note_dropped(node, named);
-    tr_send(node, peer,
-            (struct tr_message){
-                .kind = MESSAGE_DROPPED,
-                .operation = operation,
-                .id = named->id,
-                .part = named->part,
-                .order = tr_record_order(named),
-            });
-}
-
 /* A write whose id is taken elsewhere goes; the other timer of that id is older, and lives. That is
  * not answered: who hears of a drop lets go what is older. */
 void tr_replica_take_back(struct tr_node *node, const struct tr_record *named)
@@ -494,11 +484,8 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
             return;
         }
     }
-    if (!tr_has_room(node, ref != TR_ARENA_NONE ? &held : named)) {
-        if (ref == TR_ARENA_NONE && tr_log_is_idle(node)) /* there is nothing to be written */
-            answer_drop(node, peer, named, operation);
-        return;
-    }
+    if (ref == TR_ARENA_NONE ? !tr_can_wait(node) : !tr_has_room(node, &held))
+        return; /* likewise */
     if (ref == TR_ARENA_NONE)
         tr_cover(node, RULE_DROP_NOTHING);
     else if (tr_breaks(node, TWIN_DROP_IS_TOMBSTONE))

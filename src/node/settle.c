@@ -66,6 +66,11 @@ bool tr_is_wide(const struct tr_node *node)
     return is_wide && !tr_breaks(node, TWIN_NARROW);
 }
 
+bool tr_view_is_new(const struct tr_node *node)
+{
+    return node->now_ms < node->settling.changed_ms + JOIN_MS;
+}
+
 /* The others hear of it at once: a write that is acknowledged must reach what is not in place. */
 static void set_unsettled(struct tr_node *node, bool is_unsettled)
 {
@@ -147,7 +152,7 @@ static bool is_too_soon(const struct tr_node *node, const struct tr_record *reco
     for (unsigned i = 0; i < count; i++)
         are_up &= tr_node_is_up(node, placed[i]);
     bool is_alone = !tr_view_has_others(node) && tr_others(record) > 0;
-    return (!are_up || is_alone) && node->now_ms < node->settling.changed_ms + JOIN_MS;
+    return (!are_up || is_alone) && tr_view_is_new(node);
 }
 
 /* It gets its new list, and comes from where it is. */

@@ -135,6 +135,18 @@ void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *r
             });
 }
 
+void tr_send_take_back(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+{
+    tr_send(node, peer,
+            (struct tr_message){
+                .kind = MESSAGE_DROP,
+                .mask = 1,
+                .id = record->id,
+                .part = record->part,
+                .order = tr_record_order(record),
+            });
+}
+
 void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
     if (is_owed_drop(record, peer))
@@ -186,17 +198,20 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
     }
 }
 
+/* What is no longer owed falls out; that it has to let go of something is owed all the same. */
 bool tr_owes_nothing(struct tr_node *node, uint16_t index)
 {
     struct tr_peer *peer = &node->peers[index];
-    while (peer->owed.count > 0) {
+    for (uint32_t count = peer->owed.count; count > 0; count--) {
         struct tr_record record;
         struct tr_fifo_entry entry = tr_fifo_pop(&peer->owed, &node->arena);
         if (!tr_arena_holds(&node->arena, entry.ref) ||
-            !tr_is_owed(node, entry.ref, index, &record) || !tr_is_listed(&record, index))
+            !tr_is_owed(node, entry.ref, index, &record))
             continue;
-        tr_fifo_push(&peer->owed, &node->arena, entry);
-        return false;
+        if (!tr_fifo_push(&peer->owed, &node->arena, entry))
+            peer->is_behind = true;
+        if (tr_is_listed(&record, index))
+            return false;
     }
     return true;
 }

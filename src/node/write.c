@@ -307,13 +307,10 @@ static void take_back(struct tr_node *node, struct tr_operation *operation,
                       const struct tr_record *record)
 {
     for (unsigned i = 0; i < operation->list_count; i++) {
-        struct tr_message drop = {.kind = MESSAGE_DROP, .id = record->id, .mask = 1};
-        drop.order = tr_record_order(record);
-        if (operation->list[i] != 0) {
-            tr_send(node, operation->list[i], drop);
-            continue;
-        }
-        tr_replica_take_back(node, record);
+        if (operation->list[i] != 0)
+            tr_send_take_back(node, operation->list[i], record);
+        else
+            tr_replica_take_back(node, record);
     }
 }
 

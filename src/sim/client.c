@@ -238,8 +238,8 @@ static void create_on(struct world *world, uint32_t index)
 /* A client that gives a timer, by PUT, the very id that another node is about to draw. */
 void sim_collide(struct world *world)
 {
-    if (world->recent == 0 || world->model.has_faults || world->is_scaling ||
-        world->now_ms < world->scaled_ms + 5000)
+    if (world->recent == 0 || world->faults[SIM_SKEW] || world->model.lost_ms > 0 ||
+        world->is_scaling || world->now_ms < world->scaled_ms + 5000)
         return;
     struct sim_write made = world->model.writes[world->recent];
     uint32_t index = (uint32_t)(made.id >> 20 & 0x3ff);
@@ -320,6 +320,8 @@ static void answer_write(struct world *world, const struct open_request *request
             count_copies(world, request->write) < write->copies)
             sim_break(world, "a write was answered with too few copies");
     }
+    if (write->is_maybe && !write->is_torn && !world->model.has_faults && !world->is_tight)
+        sim_break(world, "the outcome of a write is unknown, without a fault");
     if (effect->of.answer.detail != NULL && strstr(effect->of.answer.detail, "memory") != NULL)
         sim_fault(world, SIM_MEMORY);
     sim_trace(world, "%s answers %u: %u%s%s", sim_name(request->machine), request->write,

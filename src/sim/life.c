@@ -164,6 +164,7 @@ static void draw_faults(struct world *world)
     bool is_tight = faults[SIM_FULL_JOINER] || faults[SIM_FULL_RESTART];
     for (unsigned i = SIM_FEW_CLAIMS; i <= SIM_SLICES; i++)
         is_tight |= faults[i];
+    world->is_tight = is_tight;
     uint64_t slow_ms = LATE_TRIPS * world->latency_ms;
     world->model.most_late_ms = slow_ms + (is_tight ? TIGHT_LATE_MS : CALM_LATE_MS);
     world->model.repeat_ms = world->is_sluggish ? REPEAT_MS : 0;

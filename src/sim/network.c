@@ -54,6 +54,8 @@ void sim_break_link(struct world *world, uint32_t a, uint32_t b)
 
 void sim_reset(struct world *world, uint32_t from, uint16_t member)
 {
+    if (!world->model.has_faults && !world->model.is_off && !world->is_healed)
+        sim_break(world, "a node gives up a link, without a fault");
     sim_break_link(world, from, machine_of(world, from, member));
 }
 
