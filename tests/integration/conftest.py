@@ -36,7 +36,7 @@ def wait_for(condition, seconds=10.0, what="it"):
         if value:
             return value
         if is_last:
-            raise AssertionError(f"{what} did not happen within {seconds * SLOW} s")
+            raise AssertionError(f"{what() if callable(what) else what} did not happen within {seconds * SLOW} s")
         time.sleep(0.005)
 
 
@@ -226,7 +226,7 @@ class Receiver:
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def wait(self, count, seconds=10.0):
-        wait_for(lambda: len(self.pops) >= count, seconds, f"{count} pops (there are {len(self.pops)})")
+        wait_for(lambda: len(self.pops) >= count, seconds, lambda: f"{count} pops (there are {len(self.pops)})")
         return self.pops
 
     def close(self):

@@ -300,7 +300,7 @@ def test_a_full_disk_refuses_and_heals(nodes, receiver, mount):
     assert answer.status == 507 and answer.headers["retry-after"]
     assert "the disk is full" in answer.detail and "the disk is full" in node.log()
     assert node.get("/readyz").status == 503 and "the disk is full" in node.get("/readyz").json()["reason"]
-    receiver.wait(50, 8)  # pops go on
+    receiver.wait(50, 20)  # pops go on
     wait_for(lambda: node.metrics()['tryst_pops_total{result="delivered"}'] == 50)
     for location in kept:
         assert node.get(location).status == 200
