@@ -279,6 +279,10 @@ enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mo
             return TR_RESULT_STALE;                        /* something higher was here */
         return has_room ? TR_RESULT_HELD : TR_RESULT_FULL; /* it has moved on */
     }
+    if (!is_there && tr_has_moved(node, record)) {
+        tr_cover(node, RULE_MOVED_BEFORE);
+        return TR_RESULT_FULL; /* who moves it was told that it is not here, and counts on that */
+    }
     bool is_same = is_there && tr_is_same_write(&held, record);
     enum tr_frame_result result =
         is_there && !is_same ? judge(node, mode, &held, record) : TR_RESULT_STORED;
@@ -366,14 +370,6 @@ static void pass_drop(struct tr_node *node, uint16_t peer, const struct tr_recor
             });
 }
 
-/* Whether a frame with its write may be on its way yet. */
-static bool is_young(const struct tr_node *node, const struct tr_record *record)
-{
-    uint64_t clock_ms = tr_clock(node) >> 16;
-    uint64_t stamp_ms = record->version >> 16;
-    return stamp_ms + FRAME_LIFE_MS > clock_ms && stamp_ms < clock_ms + FRAME_LIFE_MS;
-}
-
 void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *travelling)
 {
     struct tr_record *record = &travelling->record;
@@ -414,12 +410,10 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
     const struct tr_order *dropped = tr_find_dropped(node, record);
     if (ref == TR_ARENA_NONE && (is_past || dropped != NULL)) {
         tr_cover(node, RULE_MOVED);
-        if (dropped == NULL) /* its write may be yet to come, and counts, but others pop it */
+        if (dropped == NULL) /* its write may be yet to come, and is not taken any more */
             tr_claim_moved(node, peer, record);
         else if (tr_is_listed(record, 0))
             pass_drop(node, peer, record, dropped);
-        if (dropped == NULL && is_young(node, record))
-            return; /* that it is gone is said later, or when who moves it has asked */
         wait_for(node, record, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
         return;
     }
