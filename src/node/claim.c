@@ -241,15 +241,15 @@ void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_record 
     tr_recent_keep(&node->claims, note, node->now_ms + FRAME_LIFE_MS);
 }
 
-bool tr_has_moved(const struct tr_node *node, const struct tr_record *record)
+uint16_t tr_moved_by(const struct tr_node *node, const struct tr_record *record)
 {
     if (node->claims.busy_until_ms <= node->now_ms)
-        return false;
+        return TR_MEMBER_NONE;
     const struct tr_recent_note *note = tr_recent_find(&node->claims, record->id, record->part);
     struct tr_order order = tr_record_order(record);
-    return note != NULL && note->is_moved && note->until_ms > node->now_ms &&
-           note->order.version == order.version && note->order.version_node == order.version_node &&
-           tr_order_compare(&note->order, &order) > 0;
+    bool is_it = note != NULL && note->is_moved && note->until_ms > node->now_ms &&
+                 tr_order_compare(&note->order, &order) > 0;
+    return is_it ? note->peer : TR_MEMBER_NONE;
 }
 
 /* Until when a pop that is due now may be in the backlog of a node. */

@@ -694,7 +694,8 @@ void tr_claim_heard(struct tr_node *node, uint16_t peer, const struct tr_record 
 void tr_claim_past(struct tr_node *node, uint16_t peer, const struct tr_record *outcome);
 /* A move, by a record that is not here: what comes of before it is popped by others. */
 void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-bool tr_has_moved(const struct tr_node *node, const struct tr_record *record); /* this write */
+/* Who has shown that it moved, beyond this state of it; or TR_MEMBER_NONE. */
+uint16_t tr_moved_by(const struct tr_node *node, const struct tr_record *record);
 void tr_backlog_heard(struct tr_node *node, uint16_t peer); /* that it has one, or has none */
 bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record);
 /* When a claim, or a backlog, has last held it back; 0: none has. From then on turns count anew. */

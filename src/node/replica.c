@@ -279,10 +279,6 @@ enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mo
             return TR_RESULT_STALE;                        /* something higher was here */
         return has_room ? TR_RESULT_HELD : TR_RESULT_FULL; /* it has moved on */
     }
-    if (!is_there && tr_has_moved(node, record)) {
-        tr_cover(node, RULE_MOVED_BEFORE);
-        return TR_RESULT_FULL; /* who moves it was told that it is not here, and counts on that */
-    }
     bool is_same = is_there && tr_is_same_write(&held, record);
     enum tr_frame_result result =
         is_there && !is_same ? judge(node, mode, &held, record) : TR_RESULT_STORED;
@@ -410,7 +406,7 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
     const struct tr_order *dropped = tr_find_dropped(node, record);
     if (ref == TR_ARENA_NONE && (is_past || dropped != NULL)) {
         tr_cover(node, RULE_MOVED);
-        if (dropped == NULL) /* its write may be yet to come, and is not taken any more */
+        if (dropped == NULL) /* its write may be yet to come, and counts, but others pop it */
             tr_claim_moved(node, peer, record);
         else if (tr_is_listed(record, 0))
             pass_drop(node, peer, record, dropped);

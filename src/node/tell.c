@@ -87,8 +87,15 @@ void tr_marked(struct tr_node *node, tr_ref ref, const struct tr_record *named, 
 {
     struct tr_record held;
     ref = find_near(node, ref, named, &held);
-    if (ref != TR_ARENA_NONE)
-        tr_book_set_acked(&node->book, ref, tr_book_acked(&node->book, ref) | mask);
+    if (ref == TR_ARENA_NONE)
+        return;
+    uint16_t mover = tr_moved_by(node, &held);
+    if (mover != TR_MEMBER_NONE && tr_is_listed(&held, mover)) {
+        /* That one has more than this, and does not know that it came here: it is shown it. */
+        tr_cover(node, RULE_MOVED_BEFORE);
+        mask &= (uint8_t) ~(1u << tr_place_of(&held, mover));
+    }
+    tr_book_set_acked(&node->book, ref, tr_book_acked(&node->book, ref) | mask);
 }
 
 /* Not one that moves and comes from there: who moves it tells it to let go. */
