@@ -101,6 +101,7 @@ void tr_barrier_run(struct tr_node *node)
         return;
     node->is_popping = true;
     node->is_serving = true;
+    node->has_missed = false;
     tr_settle_again(node);
     tr_beat_now(node);
 }

@@ -193,6 +193,7 @@ struct tr_peer {
     tr_mono_ms sent_ms; /* of the last frame of records */
     int64_t clock_ms;   /* its clock less ours */
     uint8_t fill;       /* of its memory or disk, per cent */
+    bool has_missed;    /* its disk was full, so it may have kept nothing of what it was told */
     enum tr_compare compare;
     bool has_sent_sums;
     tr_mono_ms compare_ms; /* since when */
@@ -392,7 +393,8 @@ struct tr_node {
     bool is_claim_blocked;        /* one could not be sent: too much waits */
     tr_mono_ms backlog_ms;        /* when there was a backlog of them last */
     bool is_popping;
-    bool has_missed;         /* while its log was full: what others said was not kept */
+    bool was_exhausted;      /* its log, when it was looked at last: */
+    bool has_missed;         /* what others said meanwhile was not kept */
     bool is_serving;         /* it has passed the barrier once */
     tr_mono_ms barrier_ms;   /* since when it waits to hear what it missed */
     tr_mono_ms announced_ms; /* when it said from when on it pops; 0: not yet */

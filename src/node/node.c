@@ -334,11 +334,12 @@ static void mind_the_log(struct tr_node *node)
         tr_barrier_begin(node);
         tr_beat_now(node);
     }
-    if (node->has_missed && !is_exhausted) {
+    if (node->was_exhausted && !is_exhausted) {
         tr_cover(node, RULE_DEAF_NO_MORE);
         tr_barrier_begin(node);
     }
-    node->has_missed = is_exhausted;
+    node->was_exhausted = is_exhausted;
+    node->has_missed |= is_exhausted; /* until the barrier is passed */
 }
 
 static void run_cluster(struct tr_node *node, struct tr_effects *out)

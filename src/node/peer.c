@@ -22,6 +22,7 @@
 #define BULK_SIZE   16384 /* bytes of records in bulk: what they take to store delays others */
 #define TRIP_WEIGHT 8
 #define FRESH_MS    800    /* less than until it is owed again */
+#define DISK_FULL   100    /* per cent */
 #define FRAME_ROOM  131072 /* more than a frame takes, the last entry's opaque data aside */
 
 bool tr_node_is_up(const struct tr_node *node, uint16_t member)
@@ -136,6 +137,7 @@ void tr_link_down(struct tr_node *node, uint16_t index)
     peer->cursor = 0;
     peer->tick_ms = 0;
     peer->version = 0;
+    peer->has_missed = false;
     tr_compare_end(node, index);
 }
 
@@ -198,9 +200,9 @@ static bool owes(struct tr_node *node, uint16_t index)
 {
     const struct tr_peer *peer = &node->peers[index];
     bool is_starting = (peer->flags & TR_BEAT_READY) == 0;
-    bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0;
+    bool has_missed = peer->has_missed && !tr_breaks(node, TWIN_DEAF);
     return peer->is_behind || node->is_claiming_all || (is_starting && peer->count > 0) ||
-           (!is_popping && !tr_breaks(node, TWIN_DEAF) && !tr_owes_nothing(node, index));
+           (has_missed && !tr_owes_nothing(node, index));
 }
 
 static uint8_t beat_flags(struct tr_node *node, uint16_t index)
@@ -226,7 +228,7 @@ static void send_beat(struct tr_node *node, uint16_t index, struct tr_effects *o
     frame.of.beat.view = node->view.id;
     frame.of.beat.position = node->log.synced;
     frame.of.beat.memory_fill = (uint8_t)(100 - tr_arena_room(&node->arena) / 10);
-    frame.of.beat.disk_fill = node->log.is_refused ? 100 : 0;
+    frame.of.beat.disk_fill = node->log.is_refused || node->has_missed ? DISK_FULL : 0;
     frame.of.beat.flags = beat_flags(node, index);
     frame.of.beat.popping_from_ms = node->popping_from_ms;
     tr_frame_put(&writer, &frame);
@@ -524,6 +526,11 @@ static void hear_beat(struct tr_node *node, uint16_t index, const struct tr_fram
     peer->clock_ms = (int64_t)((frame->of.beat.stamp >> 16) - node->steady_ms);
     peer->fill = frame->of.beat.memory_fill > frame->of.beat.disk_fill ? frame->of.beat.memory_fill
                                                                        : frame->of.beat.disk_fill;
+
+    if (frame->of.beat.disk_fill == DISK_FULL)
+        peer->has_missed = true;
+    else if ((peer->flags & TR_BEAT_POPPING) != 0)
+        peer->has_missed = false;
 
     /* Said after it has heard of this barrier, not before a pause of ours. */
     bool is_fresh = frame->heard_ms >= node->barrier_ms;
