@@ -88,6 +88,8 @@ void sim_disk_remove(struct sim_disk *disk, uint64_t number)
         return;
     free(segment->bytes);
     disk->used -= segment->size;
+    if (disk->fills_up)
+        disk->limit = disk->used;
     size_t index = (size_t)(segment - disk->segments);
     memmove(segment, segment + 1, (disk->count - index - 1) * sizeof *segment);
     disk->count--;
@@ -98,6 +100,8 @@ void sim_disk_trim(struct sim_disk *disk, uint64_t number, size_t size)
     struct sim_segment *segment = find(disk, number);
     TR_ASSERT(segment != NULL && size <= segment->size);
     disk->used -= segment->size - size;
+    if (disk->fills_up)
+        disk->limit = disk->used;
     segment->size = size;
 }
 
@@ -118,6 +122,13 @@ void sim_disk_fill(struct sim_disk *disk)
     if (disk->count > 1 && !is_used(&disk->segments[last]) && tr_random_below(disk->random, 2) == 0)
         sim_disk_remove(disk, disk->segments[last].number);
     disk->limit = disk->used;
+    disk->fills_up = true;
+}
+
+void sim_disk_empty(struct sim_disk *disk)
+{
+    disk->limit = SIZE_MAX;
+    disk->fills_up = false;
 }
 
 void sim_disk_crash(struct sim_disk *disk)

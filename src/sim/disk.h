@@ -18,8 +18,9 @@ struct sim_segment {
 struct sim_disk {
     struct sim_segment *segments; /* by number */
     size_t count;
-    size_t used;  /* bytes, */
-    size_t limit; /* and how many fit; more is a full disk */
+    size_t used;   /* bytes, */
+    size_t limit;  /* and how many fit; more is a full disk */
+    bool fills_up; /* others take what is given back */
     struct tr_random *random;
 
     /* The write that is not synced yet. */
@@ -45,7 +46,9 @@ bool sim_disk_allocate(struct sim_disk *disk, uint64_t number, size_t size);
 void sim_disk_remove(struct sim_disk *disk, uint64_t number);
 void sim_disk_trim(struct sim_disk *disk, uint64_t number, size_t size);
 
-/* Nothing more fits; and what was asked for last, and is not used yet, may not have been there. */
+void sim_disk_empty(struct sim_disk *disk); /* there is room */
+
+/* Nothing more fits, also when something is removed; and what was asked for last, and is not used yet, may not have been there. */
 void sim_disk_fill(struct sim_disk *disk);
 
 /* The power goes: of the write that was not synced, anything from nothing to all stays. */

@@ -445,7 +445,7 @@ static void make_room(struct world *world)
                                            world->now_ms > machine->started_ms + 4000;
         if (!has_waited || !sim_chance(world, 20))
             continue;
-        machine->disk.limit = SIZE_MAX;
+        sim_disk_empty(&machine->disk);
         machine->has_filled = false;
     }
 }
@@ -794,7 +794,7 @@ static void heal_all(struct world *world)
     sim_trace(world, "everything heals");
     world->limits.memory = 0;
     for (uint32_t a = 0; a < world->machine_count; a++) {
-        world->machines[a].disk.limit = SIZE_MAX;
+        sim_disk_empty(&world->machines[a].disk);
         if (world->faults[SIM_MEMORY])
             sim_drain(world, a);
         for (uint32_t b = a + 1; b < world->machine_count; b++) {
