@@ -500,8 +500,10 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
     wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
 }
 
-/* A node that this one shows its copy to has let a higher state of it go. */
-static void give_way(struct tr_node *node, const struct tr_record *named)
+/* A node that this one shows its copy to has let a higher state of it go. What was replaced,
+ * cancelled or popped goes here too. What has only moved is popped by those it moved to; but they
+ * may be gone for good, and this the only copy: it is held back, until the other one takes it. */
+static void give_way(struct tr_node *node, uint16_t peer, const struct tr_record *named)
 {
     struct tr_record held;
     tr_ref ref = tr_book_find(&node->book, named->id, named->part);
@@ -510,8 +512,13 @@ static void give_way(struct tr_node *node, const struct tr_record *named)
     tr_book_unpack(&node->book, ref, &held);
     struct tr_order own = tr_record_order(&held);
     struct tr_order order = tr_record_order(named);
-    if (is_busy(node, ref) || tr_order_compare(&own, &order) >= 0 || !tr_has_room(node, &held) ||
-        !tr_can_drop(node, named->id, named->part))
+    if (is_busy(node, ref) || tr_order_compare(&own, &order) >= 0)
+        return;
+    if (tr_is_same_write(&held, named) && named->sequence == held.sequence) {
+        tr_claim_moved(node, peer, named);
+        return;
+    }
+    if (!tr_has_room(node, &held) || !tr_can_drop(node, named->id, named->part))
         return;
     tr_cover(node, RULE_DROP_PASSED);
     node->stats.drops++;
@@ -526,7 +533,7 @@ void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_rec
     if (operation != 0)
         tr_operation_dropped(node, operation, peer, out);
     else if (ref == TR_ARENA_NONE && !is_wanted)
-        give_way(node, named);
+        give_way(node, peer, named);
     if (ref == TR_ARENA_NONE)
         return;
     if (tr_is_listed(&held, peer)) {

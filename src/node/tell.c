@@ -67,6 +67,27 @@ static void spread(struct tr_node *node, tr_ref ref, const struct tr_record *rec
     }
 }
 
+/* Whether one that was away has heard only now that this is over, and the view has changed before:
+ * it may have moved the timer to anybody meanwhile. */
+static bool is_late_end(const struct tr_node *node, uint16_t peer, const struct tr_record *record)
+{
+    bool is_keyed = (record->flags & TR_RECORD_KEYED) != 0;
+    tr_steady_ms kept_ms = record->due_ms - record->lag_ms;
+    tr_steady_ms ended_ms = kept_ms - (is_keyed ? node->config.key_keep_ms : TOMBSTONE_MS);
+    return (record->flags & TR_RECORD_TOMBSTONE) != 0 &&
+           ended_ms < node->settling.changed_ms + node->steady_base &&
+           ended_ms < node->peers[peer].up_ms + node->steady_base;
+}
+
+static void tell_everybody(struct tr_node *node, const struct tr_record *record)
+{
+    tr_cover(node, RULE_END_SPREAD);
+    for (uint32_t i = 1; i < node->member_count; i++) {
+        if (tr_node_is_up(node, (uint16_t)i) && !tr_is_listed(record, (uint16_t)i))
+            tr_send_drop(node, (uint16_t)i, record);
+    }
+}
+
 void tr_acked(struct tr_node *node, uint16_t peer, const struct tr_record *named)
 {
     struct tr_record held;
@@ -77,6 +98,8 @@ void tr_acked(struct tr_node *node, uint16_t peer, const struct tr_record *named
     bool was_enough = is_settled || tr_has_enough(node, ref, &held);
     bool was_known = tr_is_known(node, ref, &held);
     tr_mark(node, ref, &held, peer);
+    if (!was_known && is_late_end(node, peer, &held))
+        tell_everybody(node, &held);
     if (!was_known && tr_is_known(node, ref, &held))
         spread(node, ref, &held);
     if (!is_settled)

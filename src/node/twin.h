@@ -109,6 +109,7 @@
     X(NOT_POPPING, "a node whose log is full leaves its pops to others")                           \
     X(DEAF_NO_MORE, "a node whose log was full hears what it has missed")                          \
     X(LEFT_TO_OTHERS, "a node alone in its view leaves a pop to others")                           \
+    X(END_SPREAD, "one that was away hears of an end, and may have moved what it ended")           \
     X(FULL_OF_LIVE, "a full disk takes no new record")                                             \
     X(INHERITED, "a record that moves keeps who is still to be told")                              \
     X(TOMBSTONE_KEPT, "a tombstone waits for a node that has not heard")                           \
