@@ -10,6 +10,7 @@
 
 #define RASH_MS     500
 #define PATIENCE_MS 400
+#define FULL_MS     250 /* after which a node without room is tried once more */
 #define CLEAR_MS    3000
 #define LONG_MS     3600000 /* a timer that is still there when the life is over */
 
@@ -306,8 +307,11 @@ static void answer_write(struct world *world, const struct open_request *request
     write->is_torn |= is_torn(world, request->machine);
     write->copies = reach < write->copies ? reach : write->copies;
     write->copies = write->factor < write->copies ? write->factor : write->copies;
-    if (world->now_ms >= request->asked_ms + PATIENCE_MS + 6 * world->latency_ms)
-        write->copies = 1; /* somebody was silent: it was answered with what there was */
+    bool may_be_full = world->faults[SIM_MEMORY] || world->faults[SIM_FULL] ||
+                       world->faults[SIM_FULL_LONG] || world->faults[SIM_FULL_RESTART];
+    uint64_t patience_ms = may_be_full ? FULL_MS : PATIENCE_MS + 6 * world->latency_ms;
+    if (world->now_ms >= request->asked_ms + patience_ms)
+        write->copies = 1; /* somebody was silent or full: it was answered with what there was */
     if (write->is_acked && effect->of.answer.has_location) {
         write->id = effect->of.answer.location.id;
         write->replicas = effect->of.answer.location.replicas;

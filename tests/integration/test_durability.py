@@ -289,7 +289,9 @@ def test_old_segments_are_reclaimed(nodes, receiver):
 def test_a_full_disk_refuses_and_heals(nodes, receiver, mount):
     small_disk = mount("8m")
     node = nodes(config=SMALL, data_dir=str(small_disk / "data")).start()
-    short = [node.create(f"{receiver.uri}/{i}", 4).location for i in range(50)]
+    answers = [node.create(f"{receiver.uri}/{i}", 4) for i in range(50)]
+    assert [answer.body for answer in answers if answer.status != 200] == []
+    short = [answer.location for answer in answers]
     (small_disk / "ballast").write_bytes(b"x" * (3 << 20))
     kept, answer = [], None
     for _ in range(300):
