@@ -143,7 +143,7 @@ static bool may_change(const struct tr_node *node, tr_ref ref, const struct tr_r
 }
 
 /* Who has just joined is waited for, rather than to find a stand-in and move it twice. So are those
- * that a record names if the view names nobody: it may be that this node has yet to hear of them. */
+ * that a record names if the view names nobody: this node may have yet to hear of them. */
 static bool is_too_soon(const struct tr_node *node, const struct tr_record *record)
 {
     uint16_t placed[TR_LIST_MAX];

@@ -10,7 +10,8 @@
 
 #define RASH_MS     500
 #define PATIENCE_MS 400
-#define FULL_MS     250 /* after which a node without room is tried once more */
+#define FULL_MS     250  /* after which a node without room is tried once more */
+#define VIEW_MS     1000 /* in which all hear of a view, and act on it */
 #define CLEAR_MS    3000
 #define LONG_MS     3600000 /* a timer that is still there when the life is over */
 
@@ -318,8 +319,10 @@ static void answer_write(struct world *world, const struct open_request *request
         world->recent = request->write;
         bool is_pending = write->pops > 0 && !write->has_key && write->replaced_by == 0 &&
                           write->races == 0 && write->asked_ms + write->interval_ms > world->now_ms;
-        bool is_sure =
-            world->is_lone || !world->model.has_faults; /* else, who knows who sees whom */
+        /* Else, who knows who sees whom; or, between two changes, where it is to be. */
+        bool is_changing = (world->faults[SIM_SECOND] || world->faults[SIM_TAKEN_BACK]) &&
+                           world->scaled_ms + VIEW_MS + 4 * world->latency_ms > request->asked_ms;
+        bool is_sure = (world->is_lone || !world->model.has_faults) && !is_changing;
         if (is_pending && is_sure && !world->model.is_off &&
             count_copies(world, request->write) < write->copies)
             sim_break(world, "a write was answered with too few copies");

@@ -48,7 +48,8 @@ void sim_disk_trim(struct sim_disk *disk, uint64_t number, size_t size);
 
 void sim_disk_empty(struct sim_disk *disk); /* there is room */
 
-/* Nothing more fits, also when something is removed; and what was asked for last, and is not used yet, may not have been there. */
+/* Nothing more fits, also when something is removed; and what was asked for last, and is not used
+ * yet, may not have been there. */
 void sim_disk_fill(struct sim_disk *disk);
 
 /* The power goes: of the write that was not synced, anything from nothing to all stays. */

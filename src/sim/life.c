@@ -868,6 +868,8 @@ static void check_forgotten(struct world *world)
                 !names_one_that_left(world->machines[i].node, &record))
                 sim_break(world, "what has ended is remembered for ever");
         }
+        if (world->model.broken != NULL)
+            sim_tell_records(world, i, true);
     }
 }
 
@@ -888,7 +890,7 @@ static void check_end(struct world *world)
     sim_model_finish(&world->model);
     for (uint32_t i = 0; i < world->machine_count && world->model.broken == NULL; i++) {
         if (is_member(world, i) && !sim_is_settled(world, i)) {
-            sim_tell_records(world, i);
+            sim_tell_records(world, i, false);
             sim_break(world, "settling does not end");
         } else if (is_member(world, i) && !tr_node_valid(world->machines[i].node))
             sim_break(world, "a node's structures disagree");

@@ -319,7 +319,8 @@ void sim_crash(struct world *world, uint32_t index, uint64_t down_ms)
     sim_disk_crash(&machine->disk);
     take_down(world, index);
     world->result.crashes++;
-    sim_plan(world, index, (struct sim_pending){.what = HAPPENS_START}, down_ms);
+    if (!machine->stays_down) /* it was about to stop for good */
+        sim_plan(world, index, (struct sim_pending){.what = HAPPENS_START}, down_ms);
 }
 
 void sim_drain(struct world *world, uint32_t index)

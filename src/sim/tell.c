@@ -138,12 +138,12 @@ static void say_entries(const struct world *world, struct words *words, struct t
     }
 }
 
-void sim_tell_records(struct world *world, uint32_t index)
+void sim_tell_records(struct world *world, uint32_t index, bool are_over)
 {
     struct tr_node_walk walk = {0};
     struct tr_frame_record frame;
     const struct tr_node *node = world->machines[index].node;
-    sim_trace(world, "%s is not settled", sim_name(index));
+    sim_trace(world, "%s is not settled, or remembers too much", sim_name(index));
     while (node != NULL && tr_node_next_record(node, &walk, &frame.record)) {
         const struct tr_record *record = &frame.record;
         struct words words = {.size = 0};
@@ -155,8 +155,9 @@ void sim_tell_records(struct world *world, uint32_t index)
         for (unsigned i = 0; i < record->from_count; i++)
             frame.from[i] = tr_node_member_address(node, record->from[i]);
         say_record(world, &words, &frame);
-        if ((record->flags & TR_RECORD_TOMBSTONE) == 0 &&
-            ((record->flags & TR_RECORD_MOVING) != 0 || !is_here))
+        bool is_over = (record->flags & TR_RECORD_TOMBSTONE) != 0;
+        bool is_away = (record->flags & TR_RECORD_MOVING) != 0 || !is_here;
+        if (is_over == are_over && (is_over || is_away))
             sim_trace(world, "%s holds%s", sim_name(index), words.text);
     }
 }

@@ -181,7 +181,8 @@ void sim_note(struct world *world, const struct tr_effect *effect);
 void sim_tell_frame(struct world *world, uint32_t from, uint32_t to, const uint8_t *bytes,
                     size_t size);
 
-void sim_tell_records(struct world *world, uint32_t index); /* that are not where they belong */
+/* Those that are not where they belong, or those that are over. */
+void sim_tell_records(struct world *world, uint32_t index, bool are_over);
 
 /* check.c */
 void sim_check_places(struct world *world);

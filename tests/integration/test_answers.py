@@ -20,7 +20,8 @@ class Answers:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.uri = f"http://127.0.0.1:{self.port}/"
-        threading.Thread(target=self.run, daemon=True).start()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
 
     def run(self):
         while True:
@@ -49,6 +50,9 @@ class Answers:
                 pass
 
     def close(self):
+        """Only when nobody is about to accept: whoever gets the number of this file next would lose a connection to it."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
         self.listener.close()
 
 
