@@ -185,11 +185,12 @@ void sim_disk_repair(struct sim_disk *disk, uint8_t store)
         uint8_t *bytes = malloc(cap);
         TR_ASSERT(bytes != NULL);
         size_t size = tr_log_repair_segment(&repair, &list[i], bytes, cap);
-        free(segment->bytes);
         disk->used = disk->used - segment->size + size;
         segment->bytes = bytes;
         segment->size = size;
     }
+    for (size_t i = 0; i < count; i++) /* not before: a segment's table of nodes serves the next */
+        free((void *)list[i].bytes);
     free(list);
 }
 
