@@ -33,6 +33,11 @@ class Timer:
     def due(self) -> float:
         return self.asked + self.interval
 
+    @property
+    def is_strange(self) -> bool:
+        """It popped under two names. One whose outcome was not known may have popped before it was put again."""
+        return self.tries <= 1 and len({pop[1:] for pop in self.pops}) > 1
+
 
 class Pops(asyncio.Protocol):
     """One connection of the receiver."""
@@ -205,11 +210,11 @@ class Crowd:
             "set": sum(timer.state == "acked" for timer in timers),
             "unknown": sum(timer.state == "unknown" for timer in timers),
             "refused": sum(timer.state == "refused" for timer in timers),
-            "once": sum(len(timer.pops) == 1 for timer in popped),
-            "twice": sum(len(timer.pops) > 1 for timer in popped),
+            "once": sum(len(timer.pops) == 1 or timer.tries > 1 for timer in popped),
+            "twice": sum(len(timer.pops) > 1 and timer.tries <= 1 for timer in popped),
             "lost": len(self.overdue(10.0)),
             "early": sum(timer.pops[0][0] < timer.due for timer in popped),
-            "strange": sum(len({pop[1:] for pop in timer.pops}) > 1 for timer in popped) + self.strangers,
+            "strange": sum(timer.is_strange for timer in popped) + self.strangers,
             "after cancel": sum(timer.cancelled > 0 and timer.pops[-1][0] > timer.cancelled for timer in popped),
         }
 
@@ -225,10 +230,10 @@ class Crowd:
             over = [timer for timer in self.timers.values() if timer.pops and timer.pops[-1][0] < until]
             for timer in over:
                 self.forgotten["set"] += timer.state == "acked"
-                self.forgotten["once"] += len(timer.pops) == 1
-                self.forgotten["twice"] += len(timer.pops) > 1
+                self.forgotten["once"] += len(timer.pops) == 1 or timer.tries > 1
+                self.forgotten["twice"] += len(timer.pops) > 1 and timer.tries <= 1
                 self.forgotten["early"] += timer.pops[0][0] < timer.due
-                self.forgotten["strange"] += len({pop[1:] for pop in timer.pops}) > 1
+                self.forgotten["strange"] += timer.is_strange
                 self.forgotten["after cancel"] += timer.cancelled > 0 and timer.pops[-1][0] > timer.cancelled
                 if len(timer.pops) > 1 and self.on_forget is not None:
                     self.on_forget(timer)
