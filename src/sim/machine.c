@@ -91,6 +91,14 @@ static void repair(struct world *world, uint32_t index)
     sim_disk_repair(&machine->disk, (uint8_t)(100 + index));
 }
 
+/* What fitted, piece by piece, need not fit when it is read at once: the operator gives it more. */
+static void raise_memory(struct world *world, struct machine *machine)
+{
+    sim_trace(world, "it wants more memory");
+    world->limits.memory = 0;
+    machine->is_stopped = true;
+}
+
 static void carry_out(struct world *world, uint32_t index, const struct tr_effect *effect)
 {
     struct machine *machine = &world->machines[index];
@@ -119,7 +127,9 @@ static void carry_out(struct world *world, uint32_t index, const struct tr_effec
         machine->is_damaged = false; /* nothing that mattered */
         return;
     case TR_EFFECT_REFUSED:
-        if (machine->is_damaged)
+        if (effect->of.check.verdict == TR_LOG_NO_MEMORY && world->limits.memory > 0)
+            raise_memory(world, machine);
+        else if (machine->is_damaged)
             machine->is_refused = machine->is_stopped = true;
         else
             sim_break(world, "a log that was not damaged was refused");

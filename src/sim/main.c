@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define TWIN_SEEDS 1000 /* within which a broken twin must be found */
-#define SLOW_MS    200  /* one way, in lives that are slow */
+#define SLOW_MS    200  /* one way, in calm lives that are slow */
 
 static const char usage[] =
     "usage: tryst-sim [OPTION...]\n"
@@ -274,9 +274,10 @@ static bool find_twin(const struct arguments *arguments, enum tr_twin twin)
         bool is_alone = strcmp(broken->lives, "alone") == 0;
         options.twin = twin;
         options.is_quiet = true;
-        options.is_calm |= strcmp(broken->lives, "calm") == 0;
+        bool is_slow = strcmp(broken->lives, "slow") == 0;
+        options.is_calm |= is_slow || strcmp(broken->lives, "calm") == 0;
         options.is_sluggish |= strcmp(broken->lives, "sluggish") == 0;
-        if (strcmp(broken->lives, "slow") == 0)
+        if (is_slow)
             options.latency_ms = SLOW_MS;
         for (options.seed = 1; options.seed <= TWIN_SEEDS; options.seed++) {
             struct sim_result result = is_alone ? sim_alone_run(&options) : sim_life_run(&options);
