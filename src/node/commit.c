@@ -153,7 +153,7 @@ bool tr_log_number(struct tr_node *node, enum tr_log_type type, uint64_t number)
 {
     if (!node->config.has_log)
         return true;
-    /* That a clock was set must be known when a node starts: for that there is always room. */
+    /* That the clock was set must be known after a restart: the reserve serves that, too. */
     bool is_rare = type == TR_LOG_OFFSET && has_room(node, 16, node->log.batch.cap);
     if (!is_rare && !tr_log_has_room(node, 16, false))
         return false;

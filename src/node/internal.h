@@ -490,11 +490,11 @@ void tr_drop(struct tr_node *node, tr_ref ref); /* lets a record go, here alone 
 void tr_forget(struct tr_node *node, tr_ref ref);
 /* Whether it will be remembered that it was let go. If not, and it can wait, it is not yet. */
 bool tr_can_drop(const struct tr_node *node, tr_timer_id id, uint64_t part);
-void tr_note_dropped(struct tr_node *node, const struct tr_record *record); /* and what is below */
-void tr_note_taken_back(struct tr_node *node,
-                        const struct tr_record *record); /* this write alone */
+/* That what is at its order, or below, was let go; or that this write alone was taken back. */
+void tr_note_dropped(struct tr_node *node, const struct tr_record *record);
+void tr_note_taken_back(struct tr_node *node, const struct tr_record *record);
+bool tr_is_taken_back(const struct tr_node *node, const struct tr_record *record);
 /* The order that was let go here lately, if it is this one or a higher one. */
-bool tr_is_taken_back(const struct tr_node *node, const struct tr_record *record); /* this write */
 const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_record *record);
 
 /* barrier.c */

@@ -16,7 +16,7 @@ def boot() -> float:
 
 
 class Timer:
-    __slots__ = ("serial", "asked", "interval", "at", "location", "state", "cancelled", "pops", "done", "tries")
+    __slots__ = ("serial", "asked", "interval", "at", "location", "state", "cancelled", "pops", "done", "tries", "was_unknown")
 
     def __init__(self, serial: int, interval: float) -> None:
         self.serial, self.interval = serial, interval
@@ -28,6 +28,7 @@ class Timer:
         self.pops: list[tuple[float, str, str]] = []  # when, the sequence, the version
         self.done: Callable[[Timer], None] | None = None
         self.tries = 0
+        self.was_unknown = False  # it was put again, and may have popped before that
 
     @property
     def due(self) -> float:
@@ -35,8 +36,12 @@ class Timer:
 
     @property
     def is_strange(self) -> bool:
-        """It popped under two names. One whose outcome was not known may have popped before it was put again."""
-        return self.tries <= 1 and len({pop[1:] for pop in self.pops}) > 1
+        """It popped under two names."""
+        return self.is_twice and len({pop[1:] for pop in self.pops}) > 1
+
+    @property
+    def is_twice(self) -> bool:
+        return len(self.pops) > 1 and not self.was_unknown
 
 
 class Pops(asyncio.Protocol):
@@ -210,8 +215,8 @@ class Crowd:
             "set": sum(timer.state == "acked" for timer in timers),
             "unknown": sum(timer.state == "unknown" for timer in timers),
             "refused": sum(timer.state == "refused" for timer in timers),
-            "once": sum(len(timer.pops) == 1 or timer.tries > 1 for timer in popped),
-            "twice": sum(len(timer.pops) > 1 and timer.tries <= 1 for timer in popped),
+            "once": sum(not timer.is_twice for timer in popped),
+            "twice": sum(timer.is_twice for timer in popped),
             "lost": len(self.overdue(10.0)),
             "early": sum(timer.pops[0][0] < timer.due for timer in popped),
             "strange": sum(timer.is_strange for timer in popped) + self.strangers,
@@ -230,12 +235,12 @@ class Crowd:
             over = [timer for timer in self.timers.values() if timer.pops and timer.pops[-1][0] < until]
             for timer in over:
                 self.forgotten["set"] += timer.state == "acked"
-                self.forgotten["once"] += len(timer.pops) == 1 or timer.tries > 1
-                self.forgotten["twice"] += len(timer.pops) > 1 and timer.tries <= 1
+                self.forgotten["once"] += not timer.is_twice
+                self.forgotten["twice"] += timer.is_twice
                 self.forgotten["early"] += timer.pops[0][0] < timer.due
                 self.forgotten["strange"] += timer.is_strange
                 self.forgotten["after cancel"] += timer.cancelled > 0 and timer.pops[-1][0] > timer.cancelled
-                if len(timer.pops) > 1 and self.on_forget is not None:
+                if timer.is_twice and self.on_forget is not None:
                     self.on_forget(timer)
                 del self.timers[timer.serial]
 
@@ -348,6 +353,7 @@ class Crowd:
             timer.tries += 1
             if status == 503 and timer.tries < 20 and (location or "too slow" in client.detail):
                 timer.location = location  # if there is one, it may be there: then it is put, and there once
+                timer.was_unknown |= bool(location)
                 self.loop.call_later(0.2, self.again, "PUT" if location else "POST", timer)
                 return
             timer.location = location
