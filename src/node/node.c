@@ -53,8 +53,7 @@ static void *carve(struct tr_memory *memory, size_t size)
 
 static bool carve_tables(struct tr_node *node, struct tr_memory *memory)
 {
-    size_t batch = node->config.segment_size / 4;
-    node->log.batch_cap = batch < LOG_BATCH_MAX ? batch : LOG_BATCH_MAX;
+    node->log.batch_cap = node->config.limits.batch;
     node->flights = carve(memory, node->config.flights_max * sizeof *node->flights);
     node->destinations = carve(memory, DESTINATIONS_MAX * sizeof *node->destinations);
     node->buckets = carve(memory, BUCKETS * sizeof *node->buckets);
@@ -76,22 +75,32 @@ static struct tr_recent carve_recent(struct tr_memory *memory, uint32_t cap)
 }
 
 /* What was not set is as usual. */
-static void set_limits(struct tr_node_limits *limits, size_t memory)
+static void set_limits(struct tr_node_limits *limits, size_t memory, size_t segment_size)
 {
     uint64_t notes = memory / NOTES_SHARE / sizeof(struct tr_recent_note);
     uint32_t most = (uint32_t)(notes < NOTES_MOST ? notes : NOTES_MOST);
     most = most > NOTES_LEAST ? most : NOTES_LEAST;
     const struct tr_node_limits usual = {
-        most, most, MOVES_MAX, OWED_MAX, TR_NODE_WAITING_MAX, UINT32_MAX, TR_ARENA_MOST};
+        .claims = most,
+        .drops = most,
+        .moves = MOVES_MAX,
+        .owed = OWED_MAX,
+        .waiting = TR_NODE_WAITING_MAX,
+        .slice = UINT32_MAX,
+        .batch = segment_size / 4 < LOG_BATCH_MAX ? segment_size / 4 : LOG_BATCH_MAX,
+        .memory = TR_ARENA_MOST,
+    };
     limits->claims = limits->claims > 0 ? limits->claims : usual.claims;
     limits->drops = limits->drops > 0 ? limits->drops : usual.drops;
     limits->moves = limits->moves > 0 ? limits->moves : usual.moves;
     limits->owed = limits->owed > 0 ? limits->owed : usual.owed;
     limits->waiting = limits->waiting > 0 ? limits->waiting : usual.waiting;
     limits->slice = limits->slice > 0 ? limits->slice : usual.slice;
+    limits->batch = limits->batch > 0 ? limits->batch : usual.batch;
     limits->memory = limits->memory > 0 ? limits->memory : usual.memory;
     TR_ASSERT(limits->waiting <= TR_NODE_WAITING_MAX && limits->waiting >= WAITING_LEAST);
     TR_ASSERT((limits->waiting & (limits->waiting - 1)) == 0);
+    TR_ASSERT(limits->batch + 4096 < segment_size);
 }
 
 /* What only a cluster needs. */
@@ -124,7 +133,7 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     if (node == NULL)
         return NULL;
     node->config = *config;
-    set_limits(&node->config.limits, memory->size);
+    set_limits(&node->config.limits, memory->size, config->segment_size);
     memcpy(node->address, config->address.text, config->address.size);
     node->config.address = (struct tr_span){node->address, config->address.size};
     memcpy(node->store_id, config->store_id, sizeof node->store_id);
@@ -559,6 +568,7 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->is_disk_full = node->log.is_refused;
     stats->is_log_full = node->log.is_exhausted;
     stats->is_serving = node->phase == PHASE_READY && node->is_serving;
+    stats->is_popping = node->phase == PHASE_READY && node->is_popping;
     stats->operations = node->operation_count;
     stats->is_ahead = tr_is_ahead(node);
     stats->unsettled = node->settling.unsettled;

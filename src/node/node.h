@@ -52,6 +52,7 @@ struct tr_node_limits {
     uint32_t owed;    /* records that another node is to acknowledge */
     uint32_t waiting; /* entries that wait for the log; a power of two */
     uint32_t slice;   /* records that one step looks at, of each of its walks */
+    size_t batch;     /* bytes that the log takes at once, of a segment's */
     size_t memory;    /* bytes for records, of the memory that is left for them */
 };
 
@@ -295,7 +296,8 @@ struct tr_node_stats {
     bool is_ready;
     bool is_disk_full; /* new timers are refused, */
     bool is_log_full;  /* and pops wait */
-    bool is_serving;   /* it takes requests */
+    bool is_serving;   /* it takes requests, */
+    bool is_popping;   /* and makes pops: it waits for no barrier */
     bool is_unsettled; /* it may hold records that belong elsewhere */
     bool is_ahead;     /* its clock is, of most others': it takes no writes */
 };

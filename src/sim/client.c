@@ -41,7 +41,9 @@ static void fill_body(struct world *world, uint32_t number)
 {
     const struct sim_write *write = &world->model.writes[number];
     int size = snprintf(world->opaque, sizeof world->opaque, "%u ", number);
-    bool is_large = sim_chance(world, 30) || world->faults[SIM_MEMORY]; /* of all sizes */
+    /* Of all sizes, where something is to be full of them. */
+    bool is_large =
+        sim_chance(world, 30) || world->faults[SIM_MEMORY] || world->faults[SIM_FULL_LONG];
     size_t extra = is_large ? sim_draw(world, 900) : sim_draw(world, 60);
     memset(world->opaque + size, 'x', extra);
     snprintf(world->uri, sizeof world->uri, "http://receiver-%u/pop", number % RECEIVERS);
@@ -319,7 +321,8 @@ static void answer_write(struct world *world, const struct open_request *request
         world->recent = request->write;
         bool is_pending = write->pops > 0 && !write->has_key && write->replaced_by == 0 &&
                           write->races == 0 && write->asked_ms + write->interval_ms > world->now_ms;
-        /* Else, who knows who sees whom; or, between two changes, where it is to be. */
+        /* Else, who knows who sees whom; or, between two changes, where it is to be: a view that
+         * is taken back at once may have had fewer nodes than it has copies. */
         bool is_changing = (world->faults[SIM_SECOND] || world->faults[SIM_TAKEN_BACK]) &&
                            world->scaled_ms + VIEW_MS + 4 * world->latency_ms > request->asked_ms;
         bool is_sure = (world->is_lone || !world->model.has_faults) && !is_changing;
@@ -389,6 +392,8 @@ void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effec
     uint64_t sequence = tr_record_pop(&record);
     sim_trace(world, "%s pops %u.%llu", sim_name(index), write, (unsigned long long)sequence);
     world->fired_ms = world->now_ms;
+    if (write < world->model.count)
+        world->model.writes[write].fired_id = record.id;
     sim_model_fire(&world->model, write, sequence, world->now_ms, 0);
     unsigned status = world->is_healed ? 200 : world->receiver_status[write % RECEIVERS];
     struct sim_pending pending = {
@@ -419,8 +424,8 @@ void sim_note(struct world *world, const struct tr_effect *effect)
         effect->of.note.what == TR_NOTE_DEAD || effect->of.note.what == TR_NOTE_DISCARDED;
     for (uint32_t i = 1; is_lost && i < world->model.count; i++) {
         struct sim_write *write = &world->model.writes[i];
-        if (write->id == effect->of.note.id && effect->of.note.number >= 1 &&
-            effect->of.note.number <= SIM_POPS_MAX)
+        bool is_it = write->id == effect->of.note.id || write->fired_id == effect->of.note.id;
+        if (is_it && effect->of.note.number >= 1 && effect->of.note.number <= SIM_POPS_MAX)
             write->is_dead[effect->of.note.number - 1] = true;
     }
 }

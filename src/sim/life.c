@@ -54,7 +54,7 @@ static void draw_limits(struct world *world)
     if (faults[SIM_FEW_MOVES])
         world->limits.moves = 4 + (uint32_t)sim_draw(world, 8);
     if (faults[SIM_FEW_MESSAGES])
-        world->messages_max = 64 + (uint32_t)sim_draw(world, 192);
+        world->messages_max = 32 + (uint32_t)sim_draw(world, 128);
     if (faults[SIM_FEW_OPERATIONS])
         world->operations_max = 2 + (uint32_t)sim_draw(world, 6);
     if (faults[SIM_FEW_PENDING]) {
@@ -149,6 +149,9 @@ static void draw_faults(struct world *world)
     }
     if (faults[SIM_MEMORY])
         world->limits.memory = TR_ARENA_LEAST;
+    /* A segment that must have room for such a batch is full soon, and a disk with it. */
+    if ((faults[SIM_FULL_LONG] || faults[SIM_FULL_RESTART]) && sim_chance(world, 2))
+        world->limits.batch = world->segment_size - 5120 - sim_draw(world, 5120);
     draw_hardships(world);
     bool is_apart = faults[SIM_CRASH] || faults[SIM_LOSS] || faults[SIM_ROLLBACK] ||
                     faults[SIM_SYNC] || faults[SIM_PAUSE] || faults[SIM_BREAK] ||
@@ -640,8 +643,10 @@ static void fill_disk(struct world *world, uint32_t index)
     }
     if (disk->limit == SIZE_MAX && stays)
         sim_fault(world, SIM_FULL_LONG);
-    if (disk->limit == SIZE_MAX)
+    if (disk->limit == SIZE_MAX) {
         disk->limit = disk->used + sim_draw(world, 2 * world->segment_size);
+        disk->fills_up = stays && sim_chance(world, 2);
+    }
 }
 
 static void disturb_wildly(struct world *world, uint32_t a, uint32_t b)
@@ -884,6 +889,13 @@ static void wait_for_outcomes(struct world *world)
     }
 }
 
+static bool pops(const struct world *world, uint32_t index)
+{
+    struct tr_node_stats stats;
+    tr_node_stats(world->machines[index].node, &stats);
+    return stats.is_popping;
+}
+
 static void check_end(struct world *world)
 {
     wait_for_outcomes(world);
@@ -894,6 +906,8 @@ static void check_end(struct world *world)
             sim_break(world, "settling does not end");
         } else if (is_member(world, i) && !tr_node_valid(world->machines[i].node))
             sim_break(world, "a node's structures disagree");
+        else if (is_member(world, i) && !pops(world, i))
+            sim_break(world, "a node waits at its barrier for ever");
     }
     if (world->model.broken == NULL && world->open_count > 0)
         sim_break(world, "a request was never answered");

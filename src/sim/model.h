@@ -14,8 +14,9 @@
 
 /* One client write: a create, a replacement or a cancellation. */
 struct sim_write {
-    tr_timer_id id;    /* of a create: known when it is answered */
-    uint64_t asked_ms; /* true time */
+    tr_timer_id id;       /* of a create: known when it is answered */
+    tr_timer_id fired_id; /* known when it first pops, which may be before that; 0: never did */
+    uint64_t asked_ms;    /* true time */
     uint64_t interval_ms;
     uint32_t pops;        /* 0: a cancellation */
     uint32_t factor;      /* copies asked for */

@@ -167,6 +167,7 @@ int sim_scale_run(uint64_t timers)
     world->is_large = true;
     world->memory_size = ((size_t)64 << 20) + timers * 400;
     world->segment_size = (size_t)16 << 20;
+    world->messages_max = 65536;
     world->steps_most = UINT64_MAX;
     world->machine_count = 4;
     world->view_number = 1;
