@@ -215,10 +215,11 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
         struct tr_record record;
         struct tr_fifo_entry entry = tr_fifo_pop(&peer->owed, &node->arena);
         if (!tr_arena_holds(&node->arena, entry.ref) ||
-            !tr_is_owed(node, entry.ref, index, &record) ||
-            (!tr_is_listed(&record, index) && !is_owed_drop(&record, index)))
+            !tr_is_owed(node, entry.ref, index, &record))
             continue;
-        if (entry.due_ms <= node->steady_ms && peer->count < OWED_WINDOW) {
+        /* Who moves a record from there tells it to let go when others have it. */
+        bool is_sent = tr_is_listed(&record, index) || is_owed_drop(&record, index);
+        if (is_sent && entry.due_ms <= node->steady_ms && peer->count < OWED_WINDOW) {
             tr_cover(node, RULE_OWED);
             tr_send_owed(node, index, &record);
             entry.due_ms = node->steady_ms + AGAIN_OWED_MS;
@@ -228,7 +229,7 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
     }
 }
 
-/* What is no longer owed falls out; that it has to let go of something is owed all the same. */
+/* What is no longer owed falls out. */
 bool tr_owes_nothing(struct tr_node *node, uint16_t index)
 {
     struct tr_peer *peer = &node->peers[index];
@@ -240,8 +241,7 @@ bool tr_owes_nothing(struct tr_node *node, uint16_t index)
             continue;
         if (!tr_fifo_push(&peer->owed, &node->arena, entry))
             peer->is_behind = true;
-        if (tr_is_listed(&record, index))
-            return false;
+        return false;
     }
     return true;
 }

@@ -239,10 +239,12 @@ static void create_on(struct world *world, uint32_t index)
     sim_step(world, index, &event);
 }
 
-/* A client that gives a timer, by PUT, the very id that another node is about to draw. */
+/* A client that gives a timer, by PUT, the very id that another node is about to draw. While nodes
+ * do not hear each other that one may not find out. */
 void sim_collide(struct world *world)
 {
-    if (world->recent == 0 || world->faults[SIM_SKEW] || world->model.lost_ms > 0 ||
+    bool is_clear = world->now_ms > world->model.impaired_ms + CLEAR_MS;
+    if (world->recent == 0 || world->faults[SIM_SKEW] || world->model.lost_ms > 0 || !is_clear ||
         world->is_scaling || world->now_ms < world->scaled_ms + 5000)
         return;
     struct sim_write made = world->model.writes[world->recent];
