@@ -191,6 +191,18 @@ static enum tr_frame_result store(struct tr_node *node, struct tr_record *record
 
 /* ---- what others send ---- */
 
+/* What is not kept now is sent again. At its barrier this node waits for that: it says that it has
+ * missed something, and others that they owe nothing only when it has acknowledged everything. */
+static void miss(struct tr_node *node)
+{
+    if (node->is_popping || node->has_missed || node->phase != PHASE_READY)
+        return;
+    tr_cover(node, RULE_MISSED);
+    node->has_missed = true;
+    tr_barrier_begin(node);
+    tr_beat_now(node);
+}
+
 static void wait_for(struct tr_node *node, const struct tr_record *record, tr_ref ref,
                      enum tr_then then, uint16_t peer, uint64_t operation)
 {
@@ -337,6 +349,7 @@ static void learn(struct tr_node *node, uint16_t peer, const struct tr_record *r
     unsigned count = tr_names(held, names);
     if (is_busy(node, ref) || !tr_can_drop(node, held->id, held->part)) {
         tr_claim_moved(node, peer, record); /* it is met again when that has ended */
+        miss(node);
         return;
     }
     for (unsigned i = 0; i < count; i++) {
@@ -370,8 +383,10 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
 {
     struct tr_record *record = &travelling->record;
     struct tr_record held;
-    if (!localize(node, travelling) || !tr_has_room(node, record))
+    if (!localize(node, travelling) || !tr_has_room(node, record)) {
+        miss(node);
         return; /* it is offered again */
+    }
     node->stats.records_in++;
     tr_hear_stamp(node, record->version);
     if (tr_is_taken_back(node, record)) {
@@ -451,8 +466,10 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
         tr_book_unpack(&node->book, ref, &held);
         struct tr_order own = tr_record_order(&held);
         struct tr_order order = tr_record_order(named);
-        if (!tr_has_room(node, &held))
+        if (!tr_has_room(node, &held)) {
+            miss(node);
             return;
+        }
         if (operation != 0 && tr_is_same_write(&held, named)) {
             wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
             return; /* the very thing, and on its way */
@@ -471,6 +488,7 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
         }
         if (operation == 0 && !tr_can_drop(node, named->id, named->part)) {
             tr_claim_moved(node, peer, named); /* likewise; and it is others' to pop */
+            miss(node);
             return;
         }
     }
@@ -536,10 +554,12 @@ void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_rec
         give_way(node, peer, named);
     if (ref == TR_ARENA_NONE)
         return;
+    if (is_wanted) {
+        tr_send_copy(node, peer, &held);
+        return;
+    }
     if (tr_is_listed(&held, peer)) {
-        if (is_wanted)
-            tr_send_copy(node, peer, &held);
-        else if ((held.flags & TR_RECORD_TOMBSTONE) != 0)
+        if ((held.flags & TR_RECORD_TOMBSTONE) != 0)
             tr_mark(node, ref, &held, peer); /* it was there, and is forgotten */
         return;
     }
@@ -631,8 +651,10 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
     int order = tr_order_compare(&own, &other);
     bool is_over = (held.flags & TR_RECORD_TOMBSTONE) != 0;
     bool has_arrived = (outcome->flags & TR_RECORD_MOVING) > (held.flags & TR_RECORD_MOVING);
-    if (!tr_has_room(node, &held))
+    if (!tr_has_room(node, &held)) {
+        miss(node);
         return; /* the whole record follows */
+    }
     if (!tr_is_same_write(&held, outcome) || check != tr_list_check(node, &held) || has_arrived) {
         if (order < 0)
             await_record(node, peer, outcome); /* where it comes from is not known here */

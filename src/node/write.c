@@ -45,7 +45,8 @@ static unsigned nodes_up(const struct tr_node *node)
 
 /* ---- its record ---- */
 
-/* Who may hold what this replaces, and cannot be told now: those who have it tell it then. */
+/* Who may hold what this replaces, and cannot be told now, since it is down or has no room to keep
+ * what it is told: those who have the record tell it then. */
 static void remember_absent(const struct tr_node *node, const struct tr_operation *operation,
                             struct tr_record *record)
 {
@@ -55,7 +56,8 @@ static void remember_absent(const struct tr_node *node, const struct tr_operatio
         const struct tr_member *member = &node->members[i];
         bool is_meant = is_wide && member->role != TR_ROLE_NONE;
         is_meant |= operation->filter != 0 && (member->replica_bits & ~operation->filter) == 0;
-        if (is_meant && !node->peers[i].is_up && !tr_is_listed(record, (uint16_t)i))
+        bool is_told = node->peers[i].is_up && !node->peers[i].has_missed;
+        if (is_meant && !is_told && !tr_is_listed(record, (uint16_t)i))
             tr_remember(record, (uint16_t)i);
     }
 }
