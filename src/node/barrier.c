@@ -200,14 +200,18 @@ void tr_correct_clock(struct tr_node *node, int64_t age_ms)
             samples[k - 1] = sample;
         }
     }
-    /* One that came late to either node tells a wrong time: most of them must agree, but for what
-     * it took each of them to come here or there. */
+    /* As much may be what frames took; and a clock that was set back is late, not early. One record
+     * that came late to either node tells a wrong time: most must say that it was set ahead, or
+     * agree but for what it took each of them to come here or there. */
     uint32_t count = node->sample_count;
-    int64_t off_ms = samples[count * 3 / 4]; /* rather late than early */
-    if (off_ms - samples[count / 4] > CLOCK_OFF_MS + age_ms)
+    int64_t low_ms = samples[count / 4];
+    int64_t high_ms = samples[count * 3 / 4];
+    int64_t doubt_ms = CLOCK_OFF_MS + age_ms;
+    if (high_ms < doubt_ms || (low_ms < doubt_ms && high_ms - low_ms > doubt_ms))
         return;
-    if (off_ms < CLOCK_OFF_MS + age_ms)
-        return; /* as much may be what frames took; and one that was set back is late, not early */
+    int64_t off_ms = high_ms; /* the latest that agrees with them: rather late than early */
+    for (uint32_t i = count * 3 / 4; i < count && samples[i] <= high_ms + doubt_ms; i++)
+        off_ms = samples[i];
     tr_cover(node, RULE_CLOCK_CORRECTED);
     int64_t shift = off_ms + CLOCK_LATE_MS;
     if ((uint64_t)shift >= node->steady_ms)

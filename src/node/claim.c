@@ -203,15 +203,22 @@ static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
     return note;
 }
 
-/* Returns the note; NULL: there is none, or a higher one. */
+/* Returns the note; NULL: there is none, or a higher one: of what was replaced here, or of a move,
+ * which holds back more. */
 static struct tr_recent_note *hear(struct tr_node *node, uint16_t peer,
                                    const struct tr_record *record)
 {
-    const struct tr_recent_note *open = tr_recent_find(&node->claims, record->id, record->part);
+    struct tr_recent_note *held = tr_recent_find(&node->claims, record->id, record->part);
     struct tr_order order = tr_record_order(record);
-    if (open != NULL && open->is_open && open->until_ms > node->now_ms &&
-        tr_order_compare(&open->order, &order) > 0)
-        return NULL; /* of what was replaced here */
+    bool is_held = held != NULL && held->until_ms > node->now_ms;
+    int above = is_held ? tr_order_compare(&held->order, &order) : 0;
+    if (is_held && held->is_moved && above >= 0) {
+        tr_mono_ms until_ms = node->now_ms + CLAIM_HOLD_MS;
+        tr_recent_keep(&node->claims, held, until_ms > held->until_ms ? until_ms : held->until_ms);
+        return NULL;
+    }
+    if (is_held && held->is_open && above > 0)
+        return NULL;
     struct tr_recent_note *note = note_claim(node, peer, record, CLAIM_HOLD_MS);
     if (note == NULL) {
         tr_cover(node, RULE_CLAIMS_FULL);

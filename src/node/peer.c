@@ -195,6 +195,13 @@ bool tr_is_out_of_date(const struct tr_node *node, uint16_t peer)
     return !tr_view_has_others(node) && node->peers[peer].view != node->view.id;
 }
 
+/* Who has not yet heard what it missed itself has nothing to say; but to one that has missed
+ * something, too, what it was told before. */
+static bool may_tell(const struct tr_node *node, uint16_t index)
+{
+    return node->is_popping || (node->is_serving && node->peers[index].has_missed);
+}
+
 /* Whether a node that waits at its barrier has yet to hear something from this one. */
 static bool owes(struct tr_node *node, uint16_t index)
 {
@@ -215,7 +222,7 @@ static uint8_t beat_flags(struct tr_node *node, uint16_t index)
     return (uint8_t)((has_backlog ? TR_BEAT_BACKLOG : 0) | (is_popping ? TR_BEAT_POPPING : 0) |
                      (is_serving ? TR_BEAT_READY : 0) |
                      (node->settling.is_unsettled ? TR_BEAT_UNSETTLED : 0) |
-                     (node->is_popping && owes(node, index) ? TR_BEAT_OWES : 0));
+                     (may_tell(node, index) && owes(node, index) ? TR_BEAT_OWES : 0));
 }
 
 static void send_beat(struct tr_node *node, uint16_t index, struct tr_effects *out)
@@ -527,10 +534,15 @@ static void hear_beat(struct tr_node *node, uint16_t index, const struct tr_fram
     peer->fill = frame->of.beat.memory_fill > frame->of.beat.disk_fill ? frame->of.beat.memory_fill
                                                                        : frame->of.beat.disk_fill;
 
-    if (frame->of.beat.disk_fill == DISK_FULL)
+    if (frame->of.beat.disk_fill == DISK_FULL && !peer->has_missed) {
         peer->has_missed = true;
-    else if ((peer->flags & TR_BEAT_POPPING) != 0)
+        peer->is_passed |= peer->cursor > 0; /* all that it may lack is looked for */
+        peer->is_behind = true;
+    } else if (frame->of.beat.disk_fill == DISK_FULL) {
+        peer->has_missed = true;
+    } else if ((peer->flags & TR_BEAT_POPPING) != 0) {
         peer->has_missed = false;
+    }
 
     /* Said after it has heard of this barrier, not before a pause of ours. */
     bool is_fresh = frame->heard_ms >= node->barrier_ms;
@@ -742,7 +754,7 @@ void tr_peers_run(struct tr_node *node, struct tr_effects *out)
 
         if (peer->is_greeted)
             tr_compare_run(node, index);
-        if (peer->is_up && node->is_popping)
+        if (peer->is_up && may_tell(node, index))
             tr_owed_run(node, index);
         if (!peer->is_linked || peer->is_sending || !has_frame_room(node, out))
             continue;

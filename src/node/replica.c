@@ -193,14 +193,40 @@ static enum tr_frame_result store(struct tr_node *node, struct tr_record *record
 
 /* What is not kept now is sent again. At its barrier this node waits for that: it says that it has
  * missed something, and others that they owe nothing only when it has acknowledged everything. */
-static void miss(struct tr_node *node)
+static void miss(struct tr_node *node, uint16_t peer)
 {
-    if (node->is_popping || node->has_missed || node->phase != PHASE_READY)
+    if (node->is_popping || node->phase != PHASE_READY)
         return;
     tr_cover(node, RULE_MISSED);
+    node->announced_ms = 0;
+    node->peers[peer].has_told = false;
+    if (node->has_missed)
+        return;
     node->has_missed = true;
     tr_barrier_begin(node);
+    node->barrier_ms++; /* what others heard in this millisecond they may have heard before */
     tr_beat_now(node);
+}
+
+static bool holds_lower(const struct tr_node *node, const struct tr_record *record)
+{
+    struct tr_record held;
+    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    if (ref == TR_ARENA_NONE)
+        return false;
+    tr_book_unpack(&node->book, ref, &held);
+    struct tr_order own = tr_record_order(&held);
+    struct tr_order order = tr_record_order(record);
+    return tr_order_compare(&own, &order) < 0;
+}
+
+/* There is no room for a record. What is held of before it is others' to pop. */
+static void pass_up(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+{
+    if (!holds_lower(node, record))
+        return;
+    tr_claim_moved(node, peer, record);
+    miss(node, peer);
 }
 
 static void wait_for(struct tr_node *node, const struct tr_record *record, tr_ref ref,
@@ -334,6 +360,8 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write
     }
     if (result == TR_RESULT_STORED && tr_breaks(node, TWIN_ACK_BEFORE_SYNC))
         refuse(node, peer, operation, record, TR_RESULT_STORED);
+    if (is_sound && result == TR_RESULT_FULL)
+        pass_up(node, peer, record);
     if (result == TR_RESULT_STORED || result == TR_RESULT_HELD)
         wait_for(node, record, ref, THEN_REPLY, peer, operation);
     else
@@ -349,7 +377,6 @@ static void learn(struct tr_node *node, uint16_t peer, const struct tr_record *r
     unsigned count = tr_names(held, names);
     if (is_busy(node, ref) || !tr_can_drop(node, held->id, held->part)) {
         tr_claim_moved(node, peer, record); /* it is met again when that has ended */
-        miss(node);
         return;
     }
     for (unsigned i = 0; i < count; i++) {
@@ -383,8 +410,10 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
 {
     struct tr_record *record = &travelling->record;
     struct tr_record held;
-    if (!localize(node, travelling) || !tr_has_room(node, record)) {
-        miss(node);
+    if (!localize(node, travelling))
+        return;
+    if (!tr_has_room(node, record)) {
+        pass_up(node, peer, record);
         return; /* it is offered again */
     }
     node->stats.records_in++;
@@ -433,6 +462,8 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
         tr_cover(node, RULE_HIGHER);
         tr_send_copy(node, peer, record);
     }
+    if (result == TR_RESULT_FULL)
+        pass_up(node, peer, record);
     if (result != TR_RESULT_STORED && result != TR_RESULT_HELD)
         return;
     if (has_any)
@@ -467,7 +498,7 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
         struct tr_order own = tr_record_order(&held);
         struct tr_order order = tr_record_order(named);
         if (!tr_has_room(node, &held)) {
-            miss(node);
+            pass_up(node, peer, named);
             return;
         }
         if (operation != 0 && tr_is_same_write(&held, named)) {
@@ -488,7 +519,7 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
         }
         if (operation == 0 && !tr_can_drop(node, named->id, named->part)) {
             tr_claim_moved(node, peer, named); /* likewise; and it is others' to pop */
-            miss(node);
+            miss(node, peer);
             return;
         }
     }
@@ -536,8 +567,11 @@ static void give_way(struct tr_node *node, uint16_t peer, const struct tr_record
         tr_claim_moved(node, peer, named);
         return;
     }
-    if (!tr_has_room(node, &held) || !tr_can_drop(node, named->id, named->part))
+    if (!tr_has_room(node, &held) || !tr_can_drop(node, named->id, named->part)) {
+        tr_claim_moved(node, peer, named);
+        miss(node, peer);
         return;
+    }
     tr_cover(node, RULE_DROP_PASSED);
     node->stats.drops++;
     tr_drop(node, ref);
@@ -652,7 +686,10 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
     bool is_over = (held.flags & TR_RECORD_TOMBSTONE) != 0;
     bool has_arrived = (outcome->flags & TR_RECORD_MOVING) > (held.flags & TR_RECORD_MOVING);
     if (!tr_has_room(node, &held)) {
-        miss(node);
+        if (order < 0) {
+            tr_claim_past(node, peer, outcome);
+            miss(node, peer);
+        }
         return; /* the whole record follows */
     }
     if (!tr_is_same_write(&held, outcome) || check != tr_list_check(node, &held) || has_arrived) {

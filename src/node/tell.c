@@ -136,7 +136,8 @@ static bool is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer,
     unsigned place = tr_place_of(record, peer);
     if (place == record->list_count) /* of those it comes from who moves it knows who has let go */
         return tr_is_named(record, peer) &&
-               (is_owed_drop(record, peer) || tr_find_mover(node, record) == 0);
+               (is_owed_drop(record, peer) ||
+                (node->phase == PHASE_READY && tr_find_mover(node, record) == 0));
     return (tr_book_acked(&node->book, ref) & (uint8_t)(1u << place)) == 0;
 }
 
@@ -217,9 +218,13 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
         if (!tr_arena_holds(&node->arena, entry.ref) ||
             !tr_is_owed(node, entry.ref, index, &record))
             continue;
-        /* Who moves a record from there tells it to let go when others have it. */
-        bool is_sent = tr_is_listed(&record, index) || is_owed_drop(&record, index);
-        if (is_sent && entry.due_ms <= node->steady_ms && peer->count < OWED_WINDOW) {
+        /* Who moves a record from there tells it to let go when others have it; but one that has
+         * missed something must not go on with what it has until then. */
+        bool is_sent =
+            tr_is_listed(&record, index) || is_owed_drop(&record, index) || peer->has_missed;
+        if (!is_sent)
+            continue;
+        if (entry.due_ms <= node->steady_ms && peer->count < OWED_WINDOW) {
             tr_cover(node, RULE_OWED);
             tr_send_owed(node, index, &record);
             entry.due_ms = node->steady_ms + AGAIN_OWED_MS;

@@ -122,8 +122,12 @@ static void drop_here(struct tr_node *node, const struct tr_record *record)
     tr_ref ref = tr_book_find(&node->book, record->id, 0);
     if (tr_is_listed(record, 0) || ref == TR_ARENA_NONE)
         return;
-    if (tr_book_version(&node->book, ref) < record->version && tr_has_room(node, record))
+    if (tr_book_version(&node->book, ref) >= record->version)
+        return;
+    if (tr_has_room(node, record))
         tr_drop(node, ref);
+    else
+        tr_claim_moved(node, 0, record); /* it is met again when it settles */
 }
 
 /* Tells those who have it, or are about to, who else has; and that it is decided. */
@@ -381,7 +385,8 @@ static const char *find_full(const struct tr_node *node, const struct tr_operati
 {
     for (unsigned i = 0; i < operation->list_count; i++) {
         const struct tr_peer *peer = &node->peers[operation->list[i]];
-        if (operation->list[i] != 0 && peer->is_up && peer->fill > FILL_MOST)
+        bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0; /* else there is a stand-in */
+        if (operation->list[i] != 0 && peer->is_up && is_popping && peer->fill > FILL_MOST)
             return "a replica is full";
     }
     return NULL;

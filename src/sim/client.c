@@ -132,10 +132,15 @@ static void read_one(struct world *world, uint32_t index, struct tr_event *event
     sim_step(world, index, event);
 }
 
+static bool is_outdated(const struct world *world, uint32_t index)
+{
+    return world->machines[index].view.number != world->view_number;
+}
+
 /* It has not heard of the latest view, or does not see everybody. */
 static bool is_torn(const struct world *world, uint32_t index)
 {
-    if (world->machines[index].view.number != world->view_number)
+    if (is_outdated(world, index))
         return true;
     for (uint32_t i = 0; i < world->machine_count; i++) {
         const struct machine *machine = &world->machines[i];
@@ -164,6 +169,7 @@ static void race(struct world *world, uint32_t first)
     world->model.writes[first].races = number;
     write->copies = sim_reach(world, index);
     write->is_torn = is_torn(world, index);
+    write->is_outdated = is_outdated(world, index);
     fill_body(world, number);
     event.of.request.token = ++world->token;
     event.of.request.kind = is_cancel ? TR_API_CANCEL : TR_API_REPLACE;
@@ -212,6 +218,7 @@ void sim_ask(struct world *world, uint32_t index)
         .token = world->token, .write = number, .machine = index, .asked_ms = world->now_ms};
     write->copies = sim_reach(world, index);
     write->is_torn = is_torn(world, index);
+    write->is_outdated = is_outdated(world, index);
     world->result.operations++;
     sim_trace(world, "client %s %u on %s, due in %llu ms%s%u",
               is_cancel  ? "cancels"
@@ -310,6 +317,7 @@ static void answer_write(struct world *world, const struct open_request *request
     write->is_maybe = !write->is_acked && effect->of.answer.has_location;
     write->acked_ms = world->now_ms;
     write->is_torn |= is_torn(world, request->machine);
+    write->is_outdated |= is_outdated(world, request->machine);
     write->copies = reach < write->copies ? reach : write->copies;
     write->copies = write->factor < write->copies ? write->factor : write->copies;
     bool may_be_full = world->faults[SIM_MEMORY] || world->faults[SIM_FULL] ||

@@ -28,6 +28,7 @@
 #define TIGHT_LATE_MS 12000  /* likewise, and a claim or two */
 #define LATE_TRIPS    14     /* one way, each of which makes a record later by as much */
 #define REPEAT_MS     20000  /* by then it is no backup that has not heard */
+#define HEARD_MS      3000   /* until two nodes have told each other what they know */
 #define BETWEEN_MS    5000   /* restarts and crashes, where it is one at a time */
 
 static const char *const fault_names[] = {
@@ -422,6 +423,23 @@ static bool have_view(const struct world *world)
     return true;
 }
 
+/* Whether all nodes of the cluster that have ever heard of this one have heard what it knows. */
+static bool sees_all(struct world *world, uint32_t index)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        bool is_meant = i != index && sim_view(world)->roles[i] != TR_ROLE_NONE;
+        uint64_t heard_ms = sim_link(world, index, i)->up_ms + HEARD_MS + 10 * world->latency_ms;
+        if (!is_meant || !is_member(world, i))
+            continue;
+        if (!world->machines[i].is_ready)
+            return false;
+        if (sim_member(world, i, index) != TR_MEMBER_NONE &&
+            (!is_link_well(world, index, i) || world->now_ms < heard_ms))
+            return false;
+    }
+    return true;
+}
+
 /* A machine that has left is stopped once it holds nothing. */
 static void retire(struct world *world)
 {
@@ -430,7 +448,7 @@ static void retire(struct world *world)
         bool has_left =
             sim_view(world)->roles[i] == TR_ROLE_NONE && machine->view.roles[i] == TR_ROLE_NONE;
         if (is_member(world, i) && machine->is_ready && !machine->is_draining && has_left &&
-            sim_is_empty(world, i) && sim_is_settled(world, i)) {
+            sim_is_empty(world, i) && sim_is_settled(world, i) && sees_all(world, i)) {
             machine->stays_down = true;
             sim_drain(world, i);
         }

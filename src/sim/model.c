@@ -161,7 +161,8 @@ bool sim_model_is_cancelled(const struct sim_model *model, uint32_t number)
 {
     const struct sim_write *write = &model->writes[number];
     return write->is_acked && write->pops == 0 && write->replaced_by == 0 && !write->is_rash &&
-           write->races == 0 && (write->is_clear || !model->is_unordered) && model->lost_ms == 0;
+           write->races == 0 && (write->is_clear || !model->is_unordered) && model->lost_ms == 0 &&
+           !write->is_outdated; /* nodes that it had never heard of may have had the timer */
 }
 
 /* The first write that was acknowledged and has not done all it should; 0: none. */

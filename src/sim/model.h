@@ -28,9 +28,10 @@ struct sim_write {
     uint64_t acked_ms;
     bool is_rash; /* so soon after the one before that apart nobody can tell the order */
     bool is_redriven;
-    bool is_clear; /* nothing had been wrong for a while: all had heard of what was before */
-    bool is_torn;  /* its coordinator did not know all nodes yet */
-    bool is_long;  /* it does not pop in this life */
+    bool is_clear;    /* nothing had been wrong for a while: all had heard of what was before */
+    bool is_torn;     /* its coordinator did not know all nodes yet, or did not see them; */
+    bool is_outdated; /* it had not heard of the latest view */
+    bool is_long;     /* it does not pop in this life */
     bool is_acked;
     bool is_maybe; /* not answered before a crash: it may have happened */
     bool is_refused;
