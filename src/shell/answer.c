@@ -2,7 +2,7 @@
 #include "shell/answer.h"
 
 #include "shell/cluster.h"
-#include "timer/book.h"
+#include "timers/book.h"
 #include "wire/text.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Clients, on whatever node they find, and receivers, which are theirs too. */
 #include "sim/world.h"
 
-#include "timer/book.h"
+#include "timers/book.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
  */
 #include "sim/world.h"
 
-#include "timer/arena.h"
+#include "memory/arena.h"
 
 #include <stdio.h>
 #include <string.h>

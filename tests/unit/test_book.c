@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/random.h"
-#include "timer/book.h"
+#include "timers/book.h"
 
 #define REGION ((size_t)64 << 20)
 #define IDS    3000

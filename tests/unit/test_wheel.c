@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/random.h"
-#include "timer/wheel.h"
+#include "memory/wheel.h"
 
 #define REGION ((size_t)64 << 20)
 

@@ -9,7 +9,7 @@
  * The sweep takes a slot's entries from the front and lays those it keeps aside, in order; they go
  * back before the rest when the slot is done, or as soon as somebody else needs it.
  */
-#include "timer/wheel.h"
+#include "memory/wheel.h"
 
 #include <string.h>
 

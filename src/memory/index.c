@@ -7,7 +7,7 @@
  * Ordered linear probing in one large table was the alternative: about as fast, but growing it
  * means moving everything, at once or in steps that every lookup then has to know about.
  */
-#include "timer/index.h"
+#include "memory/index.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
  *
  * It exists in memory alone; wire/log_entry.c has the form on disk.
  */
-#include "timer/book.h"
+#include "timers/book.h"
 
 #include "base/bytes.h"
 

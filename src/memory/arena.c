@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "timer/arena.h"
+#include "memory/arena.h"
 
 #include <string.h>
 

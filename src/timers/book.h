@@ -10,12 +10,12 @@
  * Bounds:  the arena; at most TR_PARTS_MAX parts above 0 for an id are the caller's to keep.
  * Order:   a walk follows tr_book_hash(id), which is a bijection: no two ids are equal in it.
  */
-#ifndef TR_TIMER_BOOK_H
-#define TR_TIMER_BOOK_H
+#ifndef TR_TIMERS_BOOK_H
+#define TR_TIMERS_BOOK_H
 
 #include "base/hash.h"
 #include "base/record.h"
-#include "timer/strings.h"
+#include "memory/strings.h"
 
 /* Where a record stands between its pops. Not logged: it follows from what has happened since. */
 enum tr_record_state {

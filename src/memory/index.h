@@ -14,10 +14,10 @@
  * Bounds:  2^20 directory entries. When thousands of hashes agree in their first 20 bits, which
  *          only happens on purpose, the insert is refused.
  */
-#ifndef TR_TIMER_INDEX_H
-#define TR_TIMER_INDEX_H
+#ifndef TR_MEMORY_INDEX_H
+#define TR_MEMORY_INDEX_H
 
-#include "timer/arena.h"
+#include "memory/arena.h"
 
 struct tr_index {
     struct tr_arena *arena;

@@ -5,10 +5,10 @@
  *
  * Bounds:  memory only. 12.8 bytes an entry; a chunk of 256 bytes at least while it is not empty.
  */
-#ifndef TR_TIMER_FIFO_H
-#define TR_TIMER_FIFO_H
+#ifndef TR_MEMORY_FIFO_H
+#define TR_MEMORY_FIFO_H
 
-#include "timer/arena.h"
+#include "memory/arena.h"
 
 struct tr_fifo_entry {
     tr_ref ref;

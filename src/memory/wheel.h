@@ -18,10 +18,10 @@
  * Bounds:  memory only; arming fails when the arena is full.
  * Order:   by deadline, then by arming. Never early, late by less than one tick.
  */
-#ifndef TR_TIMER_WHEEL_H
-#define TR_TIMER_WHEEL_H
+#ifndef TR_MEMORY_WHEEL_H
+#define TR_MEMORY_WHEEL_H
 
-#include "timer/fifo.h"
+#include "memory/fifo.h"
 
 #define TR_WHEEL_LEVELS 6
 #define TR_WHEEL_SLOTS  512 /* two turns of 256 */

@@ -11,8 +11,8 @@
  * Bounds:  the region's size, up to 64 GiB. An eighth is a reserve: only urgent pieces come from
  *          it, so that what is already held can always be re-armed, retried and moved on.
  */
-#ifndef TR_TIMER_ARENA_H
-#define TR_TIMER_ARENA_H
+#ifndef TR_MEMORY_ARENA_H
+#define TR_MEMORY_ARENA_H
 
 #include "base/assert.h"
 

@@ -5,11 +5,11 @@
  * Owns:    the texts, in the arena; each lives while somebody holds it.
  * Bounds:  memory only.
  */
-#ifndef TR_TIMER_STRINGS_H
-#define TR_TIMER_STRINGS_H
+#ifndef TR_MEMORY_STRINGS_H
+#define TR_MEMORY_STRINGS_H
 
 #include "base/span.h"
-#include "timer/index.h"
+#include "memory/index.h"
 
 struct tr_strings {
     struct tr_arena *arena;

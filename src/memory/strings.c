@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "timer/strings.h"
+#include "memory/strings.h"
 
 #include "base/hash.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "timer/fifo.h"
+#include "memory/fifo.h"
 
 #define CHUNK_ENTRIES 20
 
