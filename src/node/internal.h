@@ -8,8 +8,8 @@
 #include "node/recent.h"
 #include "node/twin.h"
 
-#include "timers/book.h"
 #include "memory/wheel.h"
+#include "timers/book.h"
 #include "wire/frame.h"
 
 #include <tryst/place.h>

@@ -143,11 +143,13 @@ void sim_break(struct world *world, const char *what);
 void sim_fault(struct world *world, enum sim_fault fault); /* it happens */
 struct world *sim_world_new(const struct sim_options *options);
 void sim_world_free(struct world *world);
-void sim_advance(struct world *world, uint64_t limit_ms);
 void sim_plan(struct world *world, uint32_t machine, struct sim_pending pending, uint64_t delay_ms);
 const char *sim_name(uint32_t machine); /* A, B, C... */
 
 int64_t sim_draw_step(struct world *world); /* of a clock */
+
+/* time.c */
+void sim_advance(struct world *world, uint64_t limit_ms);
 
 /* machine.c */
 void sim_start(struct world *world, uint32_t index);
@@ -174,6 +176,8 @@ unsigned sim_reach(const struct world *world, uint32_t index); /* nodes of its v
 void sim_ask(struct world *world, uint32_t index);
 void sim_collide(struct world *world);
 void sim_answer(struct world *world, uint32_t index, const struct tr_effect *effect);
+
+/* receiver.c */
 void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effect);
 void sim_note(struct world *world, const struct tr_effect *effect);
 
@@ -186,6 +190,22 @@ void sim_tell_records(struct world *world, uint32_t index, bool are_over);
 
 /* check.c */
 void sim_check_places(struct world *world);
+
+/* kind.c */
+void sim_draw_faults(struct world *world);
+void sim_print_faults(const struct world *world);
+
+/* operator.c */
+bool sim_is_member(const struct world *world, uint32_t index);
+bool sim_is_well(struct world *world); /* all are there, serve, and see the same */
+void sim_look(struct world *world);    /* whether they do, for what is held to it */
+bool sim_all_are_settled(const struct world *world);
+unsigned sim_count_staying(const struct sim_view *view);
+void sim_stall(struct world *world, uint32_t a, uint32_t b);
+void sim_scale(struct world *world);
+
+/* disturb.c */
+void sim_disturb(struct world *world);
 
 /* hostile.c */
 void sim_hostile(struct world *world);

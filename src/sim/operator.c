@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operator: nodes join, leave and are given up, step by step; and whether all is well meanwhile. */
+#include "sim/world.h"
+
+#define HEARD_MS 3000 /* until two nodes have told each other what they know */
+
+/* ---- is anything wrong? ---- */
+
+bool sim_is_member(const struct world *world, uint32_t index)
+{
+    const struct machine *machine = &world->machines[index];
+    return machine->is_used && !machine->stays_down && !machine->is_dead;
+}
+
+static bool is_link_well(struct world *world, uint32_t a, uint32_t b)
+{
+    const struct link *link = sim_link(world, a, b);
+    return link->is_up && link->stalled_until_ms[0] <= world->now_ms &&
+           link->stalled_until_ms[1] <= world->now_ms;
+}
+
+/* All nodes are there, serve, see each other and the same view. */
+bool sim_is_well(struct world *world)
+{
+    for (uint32_t a = 0; a < world->machine_count; a++) {
+        const struct machine *machine = &world->machines[a];
+        struct tr_node_stats stats;
+        if (!sim_is_member(world, a) || a == world->hostile)
+            continue;
+        if (!machine->is_ready || machine->paused_until_ms > world->now_ms)
+            return false;
+        tr_node_stats(machine->node, &stats);
+        if (!stats.is_serving || stats.is_disk_full ||
+            machine->view.number != sim_view(world)->number)
+            return false;
+        for (uint32_t b = a + 1; b < world->machine_count; b++) {
+            if (sim_is_member(world, b) && b != world->hostile && !is_link_well(world, a, b))
+                return false;
+        }
+    }
+    return true;
+}
+
+void sim_look(struct world *world)
+{
+    if (!sim_is_well(world))
+        world->model.impaired_ms = world->now_ms;
+}
+
+bool sim_all_are_settled(const struct world *world)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        if (sim_is_member(world, i) && i != world->hostile && !sim_is_settled(world, i))
+            return false;
+    }
+    return true;
+}
+
+/* ---- scaling ---- */
+
+static uint64_t view_delay(struct world *world)
+{
+    if (world->faults[SIM_VIEWS] && !world->is_healed && sim_chance(world, 2)) {
+        sim_fault(world, SIM_VIEWS);
+        return sim_draw(world, 60000);
+    }
+    return sim_draw(world, 400);
+}
+
+/* The operator writes the config files, one after the other. */
+static void give_view(struct world *world)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        if (sim_is_member(world, i))
+            sim_plan(world, i,
+                     (struct sim_pending){.what = HAPPENS_VIEW, .number = world->view_number},
+                     view_delay(world));
+    }
+}
+
+static struct sim_view *next_view(struct world *world)
+{
+    const struct sim_view *now = sim_view(world);
+    world->view_number++;
+    struct sim_view *view = sim_view(world);
+    *view = *now;
+    view->number = world->view_number;
+    return view;
+}
+
+unsigned sim_count_staying(const struct sim_view *view)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < MACHINES_MAX; i++)
+        count += view->roles[i] == TR_ROLE_STAYING;
+    return count;
+}
+
+/* One way or both; sometimes for so long that nobody should believe what comes then. */
+void sim_stall(struct world *world, uint32_t a, uint32_t b)
+{
+    struct link *link = sim_link(world, a, b);
+    uint64_t until_ms = world->now_ms + sim_draw(world, sim_chance(world, 3) ? 40000 : 4000);
+    if (world->is_sluggish)
+        until_ms = world->now_ms + 25000 + sim_draw(world, sim_chance(world, 8) ? 60000 : 25000);
+    uint64_t which = sim_draw(world, 3);
+    sim_trace(world, "%s-%s stalls", sim_name(a), sim_name(b));
+    sim_fault(world, SIM_STALL);
+    if (which != 0)
+        link->stalled_until_ms[0] = until_ms;
+    if (which != 1)
+        link->stalled_until_ms[1] = until_ms;
+}
+
+static void tell_alone(struct world *world)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        struct machine *machine = &world->machines[i];
+        if (machine->told_ms == 0 || world->now_ms < machine->told_ms)
+            continue;
+        machine->told_ms = 0;
+        machine->view = *sim_view(world);
+        if (machine->is_ready)
+            sim_set_view(world, i);
+    }
+}
+
+static void start_joiners(struct world *world)
+{
+    const struct sim_view *view = sim_view(world);
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        struct machine *machine = &world->machines[i];
+        if (view->roles[i] != TR_ROLE_JOINING || machine->is_running || machine->is_joining)
+            continue;
+        machine->view = *view;
+        machine->is_used = true;
+        machine->is_joining = true;
+        if (sim_chance(world, 2))
+            sim_begin_alone(world, i);
+        if (world->faults[SIM_FULL_JOINER]) {
+            sim_fault(world, SIM_FULL_JOINER);
+            machine->disk.limit = 0;
+        }
+        sim_start(world, i);
+    }
+}
+
+/* What was begun is not wanted any more: who joins leaves again, who leaves stays. */
+static void take_back(struct world *world)
+{
+    struct sim_view *view = next_view(world);
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        if (view->roles[i] == TR_ROLE_JOINING)
+            view->roles[i] = TR_ROLE_LEAVING;
+        else if (view->roles[i] == TR_ROLE_LEAVING)
+            view->roles[i] = TR_ROLE_STAYING;
+        world->machines[i].is_joining = false;
+    }
+    sim_trace(world, "operator: taken back");
+    sim_fault(world, SIM_TAKEN_BACK);
+    world->scaled_ms = world->now_ms;
+    give_view(world);
+}
+
+/* Step 1: some join or leave. */
+static void begin_scaling(struct world *world)
+{
+    bool is_up = world->faults[SIM_SCALE_UP] && sim_chance(world, 2);
+    bool is_down = world->faults[SIM_SCALE_DOWN] && !is_up;
+    struct sim_view *view = next_view(world);
+    if (world->faults[SIM_SWAP] && sim_chance(world, 2)) {
+        sim_fault(world, SIM_SWAP);
+        is_up = is_down = true;
+    }
+    unsigned wanted = 1 + (unsigned)sim_draw(world, 2);
+    unsigned changed = 0;
+    for (uint32_t tries = 0; tries < 40 && changed < wanted; tries++) {
+        uint32_t i = (uint32_t)sim_draw(world, world->machine_count);
+        struct machine *machine = &world->machines[i];
+        bool is_free =
+            !machine->is_running && !machine->is_dead && (!machine->is_used || machine->stays_down);
+        if (is_up && view->roles[i] == TR_ROLE_NONE && is_free) {
+            view->roles[i] = TR_ROLE_JOINING;
+            machine->stays_down = false;
+            sim_fault(world, SIM_SCALE_UP);
+            changed++;
+        } else if (is_down && view->roles[i] == TR_ROLE_STAYING && sim_count_staying(view) > 2) {
+            view->roles[i] = TR_ROLE_LEAVING;
+            sim_fault(world, SIM_SCALE_DOWN);
+            changed++;
+        }
+    }
+    sim_trace(world, "operator: step 1");
+    world->is_scaling = true;
+    world->scaled_ms = world->now_ms;
+    give_view(world);
+    start_joiners(world);
+    uint32_t a = (uint32_t)sim_draw(world, world->machine_count);
+    uint32_t b = (uint32_t)sim_draw(world, world->machine_count);
+    if (world->is_sluggish && a != b && view->roles[a] == TR_ROLE_STAYING &&
+        view->roles[b] == TR_ROLE_STAYING) {
+        sim_stall(world, a, b); /* what is on its way then is of the old view */
+        for (unsigned i = 0; i < 12; i++)
+            sim_ask(world, i % 2 == 0 ? a : b);
+    }
+}
+
+/* Step 3: who joined stays, who leaves is gone from the files. */
+static void end_scaling(struct world *world)
+{
+    struct sim_view *view = next_view(world);
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        if (view->roles[i] == TR_ROLE_JOINING)
+            view->roles[i] = TR_ROLE_STAYING;
+        else if (view->roles[i] == TR_ROLE_LEAVING)
+            view->roles[i] = TR_ROLE_NONE;
+        world->machines[i].is_joining = false;
+    }
+    sim_trace(world, "operator: step 3");
+    world->is_scaling = false;
+    world->scaled_ms = world->now_ms;
+    give_view(world);
+}
+
+static bool have_view(const struct world *world)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        if (sim_is_member(world, i) && world->machines[i].view.number != world->view_number)
+            return false;
+    }
+    return true;
+}
+
+/* Whether all nodes of the cluster that have ever heard of this one have heard what it knows. */
+static bool sees_all(struct world *world, uint32_t index)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        bool is_meant = i != index && sim_view(world)->roles[i] != TR_ROLE_NONE;
+        uint64_t heard_ms = sim_link(world, index, i)->up_ms + HEARD_MS + 10 * world->latency_ms;
+        if (!is_meant || !sim_is_member(world, i))
+            continue;
+        if (!world->machines[i].is_ready)
+            return false;
+        if (sim_member(world, i, index) != TR_MEMBER_NONE &&
+            (!is_link_well(world, index, i) || world->now_ms < heard_ms))
+            return false;
+    }
+    return true;
+}
+
+/* A machine that has left is stopped once it holds nothing. */
+static void retire(struct world *world)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        struct machine *machine = &world->machines[i];
+        bool has_left =
+            sim_view(world)->roles[i] == TR_ROLE_NONE && machine->view.roles[i] == TR_ROLE_NONE;
+        if (sim_is_member(world, i) && machine->is_ready && !machine->is_draining && has_left &&
+            sim_is_empty(world, i) && sim_is_settled(world, i) && sees_all(world, i)) {
+            machine->stays_down = true;
+            sim_drain(world, i);
+        }
+    }
+}
+
+/* What is to move onto a node without room is under way for long. */
+static void make_room(struct world *world)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        struct machine *machine = &world->machines[i];
+        bool is_joining = world->is_scaling && sim_view(world)->roles[i] == TR_ROLE_JOINING;
+        bool has_waited = is_joining ? world->now_ms > world->scaled_ms + 6000
+                                     : machine->has_filled && machine->is_ready &&
+                                           world->now_ms > machine->started_ms + 4000;
+        if (!has_waited || !sim_chance(world, 20))
+            continue;
+        sim_disk_empty(&machine->disk);
+        machine->has_filled = false;
+    }
+}
+
+/* A node that never comes back is taken out of the files. */
+static void bury_dead(struct world *world)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        if (!world->machines[i].is_dead || sim_view(world)->roles[i] == TR_ROLE_NONE)
+            continue;
+        next_view(world)->roles[i] = TR_ROLE_NONE;
+        sim_trace(world, "operator: %s is gone for good", sim_name(i));
+        world->scaled_ms = world->now_ms;
+        give_view(world);
+        return;
+    }
+}
+
+void sim_scale(struct world *world)
+{
+    bool can = world->faults[SIM_SCALE_UP] || world->faults[SIM_SCALE_DOWN];
+    retire(world);
+    if (world->is_healed)
+        bury_dead(world);
+    tell_alone(world);
+    make_room(world);
+    if (!world->is_scaling) {
+        bool is_over = world->now_ms > world->scaled_ms + 4000;
+        if (can && !world->is_healed && is_over && sim_chance(world, 40))
+            begin_scaling(world);
+        return;
+    }
+    if (world->faults[SIM_SECOND] && !world->is_healed && sim_chance(world, 60)) {
+        sim_fault(world, SIM_SECOND);
+        begin_scaling(world);
+        return;
+    }
+    if (world->faults[SIM_TAKEN_BACK] && !world->is_healed && sim_chance(world, 60)) {
+        take_back(world);
+        return;
+    }
+    bool is_early = world->faults[SIM_EARLY] && !world->is_healed && sim_chance(world, 30);
+    bool is_done = world->now_ms > world->scaled_ms + 3000 && have_view(world) && sim_is_well(world) &&
+                   sim_all_are_settled(world);
+    if (is_early)
+        sim_fault(world, SIM_EARLY);
+    if (is_early || is_done)
+        end_scaling(world);
+}
