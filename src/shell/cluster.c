@@ -13,7 +13,50 @@
 #define TRYST_VERSION "unknown"
 #endif
 
-#define OATH_MAX (TR_VIEW_TEXT_MAX + 1024)
+#define OATH_MAX  (TR_VIEW_TEXT_MAX + 1024)
+#define RESYNC_MS 1000
+
+/* ---- what is in force ---- */
+
+void tr_cluster_set_view(struct tr_daemon *daemon)
+{
+    const struct tr_config *config = &daemon->config;
+    struct tr_view_node nodes[TR_VIEW_NODES_MAX + 1];
+    struct tr_event event = {.kind = TR_EVENT_VIEW_CHANGED, .has_more = true};
+    daemon->has_view = true;
+    for (uint32_t i = 0; i < config->node_count; i++) {
+        const char *address = config->nodes[i].address;
+        nodes[i] = (struct tr_view_node){{address, strlen(address)}, config->nodes[i].role};
+    }
+    nodes[config->node_count] =
+        (struct tr_view_node){{config->localhost, strlen(config->localhost)}, TR_ROLE_STAYING};
+    if (!tr_config_names_itself(config))
+        tr_say(TR_WARNING,
+               "[cluster] does not name this node, %s: it hands its timers over to the others",
+               config->localhost);
+    if (tr_config_is_open(config))
+        tr_say(TR_WARNING,
+               "this cluster serves beyond loopback and has no [cluster] secret-file: whoever can "
+               "send from a node's address is taken for that node");
+    event.of.view.nodes = nodes;
+    event.of.view.count = config->node_count > 0 ? config->node_count : 1;
+    tr_daemon_step(daemon, &event);
+    tr_links_look(daemon->links);
+}
+
+void tr_cluster_resync(struct tr_daemon *daemon)
+{
+    struct tr_event event = {.kind = TR_EVENT_SETTLE_ASKED};
+    if (daemon->resynced_ms != 0 && uv_now(&daemon->loop) < daemon->resynced_ms + RESYNC_MS)
+        return; /* whoever asks all the time shall not fill the log */
+    daemon->resynced_ms = uv_now(&daemon->loop);
+    if (tr_node_view(daemon->node) == 0) {
+        tr_say(TR_STATUS, "resync: this node has no peers, so there is nothing to do");
+        return;
+    }
+    tr_say(TR_STATUS, "resync: every timer is brought to the nodes where it belongs");
+    tr_daemon_step(daemon, &event);
+}
 
 /* ---- how it is ---- */
 
@@ -189,6 +232,6 @@ bool tr_cluster_apply(struct tr_daemon *daemon, int file, struct tr_span proof, 
     if (is_check)
         return true;
     tr_say(TR_STATUS, "a list of %u nodes was applied", daemon->config.node_count);
-    tr_daemon_set_view(daemon);
+    tr_cluster_set_view(daemon);
     return true;
 }

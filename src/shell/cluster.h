@@ -16,6 +16,12 @@
 
 void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out);
 
+/* The nodes of the configuration are in force from now on. */
+void tr_cluster_set_view(struct tr_daemon *daemon);
+
+/* Settles now, and says in the log how that went. */
+void tr_cluster_resync(struct tr_daemon *daemon);
+
 /* A list of nodes that came on the socket `file`. False: `problem` says why not. */
 bool tr_cluster_apply(struct tr_daemon *daemon, int file, struct tr_span proof, struct tr_span text,
                       struct tr_problem *problem);

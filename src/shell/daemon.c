@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "shell/caller.h"
+#include "shell/cluster.h"
 #include "shell/gather.h"
 #include "shell/links.h"
 #include "shell/notify.h"
@@ -28,139 +29,9 @@
 #define TABLES_SIZE     ((size_t)40 << 20)
 #define TABLES_SHARE    64 /* and one part in so many of the memory */
 #define OPERATIONS_MOST 8192
-#define RESYNC_MS       1000
 #define DRAIN_EXTRA_MS  3000 /* beyond the time limit of callbacks */
 
-static uint64_t clock_us(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-uint64_t tr_boot_us(void)
-{
-    return clock_us(CLOCK_BOOTTIME);
-}
-
 /* ---- effects ---- */
-
-static void say_cluster_note(const struct tr_daemon *daemon, const struct tr_effect *effect)
-{
-    unsigned long long number = effect->of.note.number;
-    struct tr_span peer = {"", 0};
-    if (effect->of.note.what != TR_NOTE_SETTLED)
-        peer = tr_node_member_address(daemon->node, (uint16_t)number);
-    int size = (int)peer.size;
-    switch ((unsigned)effect->of.note.what) {
-    case TR_NOTE_PEER_UP:
-        tr_say(TR_STATUS, "%.*s is up", size, peer.text);
-        return;
-    case TR_NOTE_PEER_DOWN:
-        tr_say(TR_WARNING, "%.*s is down: its timers are popped by others", size, peer.text);
-        return;
-    case TR_NOTE_SETTLED:
-        tr_say(TR_STATUS, "resync: complete; the %llu timers held here are where they belong",
-               number);
-        return;
-    case TR_NOTE_UNSETTLED_DOWN:
-        tr_say(TR_STATUS, "resync: incomplete, since %.*s is down; it goes on by itself", size,
-               peer.text);
-        return;
-    case TR_NOTE_PEER_LESS:
-        tr_say(TR_WARNING,
-               "%.*s has come back with another store, or with less than it had on disk: what it "
-               "lacks is sent to it again",
-               size, peer.text);
-        return;
-    case TR_NOTE_UNSETTLED_VIEW:
-        tr_say(
-            TR_STATUS,
-            "resync: incomplete, since %.*s has another list of nodes; it goes on by itself when "
-            "they agree",
-            size, peer.text);
-        return;
-    }
-}
-
-static void say_note(struct tr_daemon *daemon, const struct tr_effect *effect)
-{
-    uint64_t now_ms = daemon->now_us / 1000;
-    unsigned long long number = effect->of.note.number;
-    char id[TR_TIMER_TEXT_MAX + 1];
-    struct tr_writer out = tr_writer_on(id, sizeof id - 1);
-    struct tr_timer_text text =
-        tr_node_text(daemon->node, effect->of.note.id, effect->of.note.factor);
-    tr_put_timer_text(&out, &text);
-    id[out.size] = '\0';
-    switch (effect->of.note.what) {
-    case TR_NOTE_DEAD:
-        if (!tr_say_may(&daemon->dead_lines, now_ms))
-            return;
-        tr_say(
-            TR_WARNING,
-            "timer %s: pop %llu is dead: its attempts are spent, the last one ended with %s%.0u; "
-            "POST /timers/%s/redrive tries it again",
-            id, number,
-            effect->of.note.result == TR_CALLBACK_ANSWERED    ? "HTTP status "
-            : effect->of.note.result == TR_CALLBACK_TIMED_OUT ? "a timeout"
-                                                              : "no connection",
-            effect->of.note.result == TR_CALLBACK_ANSWERED ? effect->of.note.status : 0, id);
-        return;
-    case TR_NOTE_DISCARDED:
-        if (!tr_say_may(&daemon->discarded_lines, now_ms))
-            return;
-        tr_say(TR_WARNING, "timer %s: failed pop %llu was given up for newer ones", id, number);
-        return;
-    case TR_NOTE_DISK_FULL:
-        tr_say(TR_ERROR, "the disk is full: new timers are refused with 507, pops go on; free some "
-                         "space and it heals by itself");
-        return;
-    case TR_NOTE_DISK_HEALED:
-        tr_say(TR_STATUS, "the disk has room again: new timers are taken");
-        return;
-    case TR_NOTE_LOG_EXHAUSTED:
-        tr_say(TR_ERROR, "the log has no room at all: pops wait until there is some");
-        return;
-    case TR_NOTE_TAIL_CUT:
-        tr_say(TR_STATUS, "cut a torn tail of %llu bytes, never acknowledged, off the log", number);
-        return;
-    case TR_NOTE_TAIL_DAMAGED:
-        tr_say(TR_ERROR,
-               "the last batch of segment %016llx is all there, but its checksum is wrong: it and "
-               "what follows, %llu bytes, are cut off. If a crash tore it, it was never "
-               "acknowledged; if the disk has damaged it, up to a second of acknowledged writes is "
-               "gone, unless other nodes have them",
-               (unsigned long long)effect->of.note.id, number);
-        return;
-    case TR_NOTE_CLOCK_STEPPED:
-        tr_say(TR_STATUS, "the wall clock is %lld ms from where it was; timers are not moved by it",
-               (long long)number);
-        return;
-    case TR_NOTE_PEER_UP:
-    case TR_NOTE_PEER_DOWN:
-    case TR_NOTE_SETTLED:
-    case TR_NOTE_UNSETTLED_DOWN:
-    case TR_NOTE_UNSETTLED_VIEW:
-    case TR_NOTE_PEER_LESS:
-        say_cluster_note(daemon, effect);
-        return;
-    case TR_NOTE_STOOD_STILL:
-        tr_say(TR_WARNING,
-               "stood still for %llu ms: the machine gave it no time, or it was stopped; others "
-               "pop until it has heard what it missed",
-               number);
-        return;
-    case TR_NOTE_VIEW_REFUSED:
-        tr_say(TR_ERROR, "the list of nodes is not taken: this store has heard of 1,024 addresses "
-                         "and has no room for more; start with an empty data directory");
-        return;
-    case TR_NOTE_MEMORY_FULL:
-        tr_say(TR_ERROR, "the memory budget is used up: new timers are refused; raise [storage] "
-                         "memory-budget");
-        return;
-    }
-}
 
 static void finish_recovery(struct tr_daemon *daemon)
 {
@@ -251,7 +122,7 @@ static void carry_out(struct tr_daemon *daemon, const struct tr_effect *effect)
         refuse_log(daemon, &effect->of.check);
         return;
     case TR_EFFECT_NOTE:
-        say_note(daemon, effect);
+        tr_daemon_say_note(daemon, effect);
         return;
     case TR_EFFECT_STOPPED:
         daemon->is_drained = true;
@@ -263,21 +134,6 @@ static void carry_out(struct tr_daemon *daemon, const struct tr_effect *effect)
         tr_links_reset(daemon->links, effect->of.frame.peer);
         return;
     }
-}
-
-void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event)
-{
-    TR_ASSERT(!daemon->is_stepping);
-    daemon->is_stepping = true;
-    daemon->has_events = true;
-    daemon->is_busy = true;
-    daemon->now_us = tr_boot_us();
-    event->now_ms = daemon->now_us / 1000;
-    event->wall_ms = (daemon->now_us + daemon->wall_base_us) / 1000;
-    tr_node_step(daemon->node, event, daemon->effects);
-    for (uint32_t i = 0; i < daemon->effects->count; i++)
-        carry_out(daemon, &daemon->effects->items[i]);
-    daemon->is_stepping = false;
 }
 
 /* ---- the loop ---- */
@@ -317,7 +173,7 @@ static void on_clock(uv_poll_t *poll, int status, int events)
 
 static void read_wall(struct tr_daemon *daemon)
 {
-    daemon->wall_base_us = clock_us(CLOCK_REALTIME) - tr_boot_us() + daemon->wall_offset_us;
+    daemon->wall_base_us = tr_clock_us(CLOCK_REALTIME) - tr_boot_us() + daemon->wall_offset_us;
 }
 
 /* For tests of clocks that are wrong, or are set: milliseconds, read at the start and by SIGHUP. */
@@ -339,32 +195,6 @@ static void on_again(uv_idle_t *idle)
 }
 
 /* What the configuration says of the cluster; without a word on that, this node alone. */
-void tr_daemon_set_view(struct tr_daemon *daemon)
-{
-    const struct tr_config *config = &daemon->config;
-    struct tr_view_node nodes[TR_VIEW_NODES_MAX + 1];
-    struct tr_event event = {.kind = TR_EVENT_VIEW_CHANGED, .has_more = true};
-    daemon->has_view = true;
-    for (uint32_t i = 0; i < config->node_count; i++) {
-        const char *address = config->nodes[i].address;
-        nodes[i] = (struct tr_view_node){{address, strlen(address)}, config->nodes[i].role};
-    }
-    nodes[config->node_count] =
-        (struct tr_view_node){{config->localhost, strlen(config->localhost)}, TR_ROLE_STAYING};
-    if (!tr_config_names_itself(config))
-        tr_say(TR_WARNING,
-               "[cluster] does not name this node, %s: it hands its timers over to the others",
-               config->localhost);
-    if (tr_config_is_open(config))
-        tr_say(TR_WARNING,
-               "this cluster serves beyond loopback and has no [cluster] secret-file: whoever can "
-               "send from a node's address is taken for that node");
-    event.of.view.nodes = nodes;
-    event.of.view.count = config->node_count > 0 ? config->node_count : 1;
-    tr_daemon_step(daemon, &event);
-    tr_links_look(daemon->links);
-}
-
 /* At a rate at which requests come one by one, each would be synced and travel alone, and cost four
  * times as much as at full load. So what a turn has gathered goes out REST_US after what went out
  * before it, at the earliest; one that comes after a pause waits for nothing. True: it has rested,
@@ -389,7 +219,7 @@ static void on_turn(uv_prepare_t *prepare)
     read_wall(daemon);
     tr_streams_flush(&daemon->streams);
     if (daemon->is_recovered && !daemon->has_view)
-        tr_daemon_set_view(daemon);
+        tr_cluster_set_view(daemon);
     if (daemon->has_view && !daemon->is_announced)
         announce(daemon);
     if (daemon->is_drained && tr_server_is_quiet(daemon->server))
@@ -508,7 +338,7 @@ static void reload(struct tr_daemon *daemon)
     event.of.config = &node;
     tr_daemon_step(daemon, &event);
     if (!is_same_view && daemon->has_view)
-        tr_daemon_set_view(daemon);
+        tr_cluster_set_view(daemon);
     tr_say(TR_STATUS, "the new configuration is in force; addresses, storage, limits of "
                       "connections and of opaque data, ca-file wait for a restart");
 }
@@ -537,27 +367,13 @@ static void drain(struct tr_daemon *daemon)
                    daemon->config.callback_timeout_ms + DRAIN_EXTRA_MS, 0);
 }
 
-void tr_daemon_resync(struct tr_daemon *daemon)
-{
-    struct tr_event event = {.kind = TR_EVENT_SETTLE_ASKED};
-    if (daemon->resynced_ms != 0 && uv_now(&daemon->loop) < daemon->resynced_ms + RESYNC_MS)
-        return; /* whoever asks all the time shall not fill the log */
-    daemon->resynced_ms = uv_now(&daemon->loop);
-    if (tr_node_view(daemon->node) == 0) {
-        tr_say(TR_STATUS, "resync: this node has no peers, so there is nothing to do");
-        return;
-    }
-    tr_say(TR_STATUS, "resync: every timer is brought to the nodes where it belongs");
-    tr_daemon_step(daemon, &event);
-}
-
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct tr_daemon *daemon = handle->data;
     if (number == SIGHUP)
         reload(daemon);
     else if (number == SIGUSR1)
-        tr_daemon_resync(daemon);
+        tr_cluster_resync(daemon);
     else
         drain(daemon);
 }
@@ -673,10 +489,11 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     struct tr_daemon *daemon = calloc(1, sizeof *daemon);
     if (daemon == NULL)
         return 1;
+    daemon->carry_out = carry_out;
     daemon->config = *config;
     daemon->sources = *sources;
     daemon->started_us = tr_boot_us();
-    daemon->metrics.started_s = clock_us(CLOCK_REALTIME) / 1000000;
+    daemon->metrics.started_s = tr_clock_us(CLOCK_REALTIME) / 1000000;
     uv_loop_init(&daemon->loop);
     tr_streams_init(&daemon->streams, &daemon->loop);
     open_loop(daemon);

@@ -11,6 +11,8 @@
 #include "shell/say.h"
 #include "shell/stream.h"
 
+#include <time.h>
+
 struct tr_server;
 struct tr_caller;
 struct tr_links;
@@ -22,6 +24,7 @@ struct tr_daemon {
     struct tr_metrics metrics;
     struct tr_node *node;
     struct tr_effects *effects;
+    void (*carry_out)(struct tr_daemon *daemon, const struct tr_effect *effect);
     struct tr_streams streams;
     struct tr_server *server;
     struct tr_caller *caller;
@@ -70,13 +73,11 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
 /* Steps the node and carries out the effects. The clocks are set here. */
 void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event);
 
-/* The nodes of the configuration are in force from now on. */
-void tr_daemon_set_view(struct tr_daemon *daemon);
-
-/* Settles now, and says in the log how that went. */
-void tr_daemon_resync(struct tr_daemon *daemon);
+/* A line of the log for what the node has noted. */
+void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect);
 
 /* Microseconds of the boot clock, which counts while the machine sleeps. */
 uint64_t tr_boot_us(void);
+uint64_t tr_clock_us(clockid_t clock);
 
 #endif

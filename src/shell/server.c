@@ -464,7 +464,7 @@ static void handle(struct connection *connection, const char *bytes, size_t size
         set_cluster(connection, bytes);
         break;
     case TR_API_CLUSTER_RESYNC:
-        tr_daemon_resync(daemon);
+        tr_cluster_resync(daemon);
         tr_answer_text(&server->answer, 202, "settling; the log tells how it went\n");
         break;
     case TR_API_PEER:

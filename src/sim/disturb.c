@@ -2,7 +2,7 @@
 /* What goes wrong: crashes, disks, links, clocks, receivers. */
 #include "sim/world.h"
 
-#define BETWEEN_MS    5000   /* restarts and crashes, where it is one at a time */
+#define BETWEEN_MS 5000 /* restarts and crashes, where it is one at a time */
 
 static void crash(struct world *world, uint32_t index, enum sim_fault fault)
 {
@@ -51,8 +51,8 @@ static void damage(struct world *world, uint32_t index)
 static void die(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];
-    if (!machine->is_running || world->model.lost_ms > 0 || sim_count_staying(sim_view(world)) < 3 ||
-        sim_view(world)->roles[index] != TR_ROLE_STAYING)
+    if (!machine->is_running || world->model.lost_ms > 0 ||
+        sim_count_staying(sim_view(world)) < 3 || sim_view(world)->roles[index] != TR_ROLE_STAYING)
         return;
     sim_fault(world, SIM_NEVER_BACK);
     world->model.lost_ms = world->now_ms;

@@ -317,8 +317,8 @@ void sim_scale(struct world *world)
         return;
     }
     bool is_early = world->faults[SIM_EARLY] && !world->is_healed && sim_chance(world, 30);
-    bool is_done = world->now_ms > world->scaled_ms + 3000 && have_view(world) && sim_is_well(world) &&
-                   sim_all_are_settled(world);
+    bool is_done = world->now_ms > world->scaled_ms + 3000 && have_view(world) &&
+                   sim_is_well(world) && sim_all_are_settled(world);
     if (is_early)
         sim_fault(world, SIM_EARLY);
     if (is_early || is_done)

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the node notes, as lines of the log. */
+#include "shell/daemon.h"
+
+static void say_cluster_note(const struct tr_daemon *daemon, const struct tr_effect *effect)
+{
+    unsigned long long number = effect->of.note.number;
+    struct tr_span peer = {"", 0};
+    if (effect->of.note.what != TR_NOTE_SETTLED)
+        peer = tr_node_member_address(daemon->node, (uint16_t)number);
+    int size = (int)peer.size;
+    switch ((unsigned)effect->of.note.what) {
+    case TR_NOTE_PEER_UP:
+        tr_say(TR_STATUS, "%.*s is up", size, peer.text);
+        return;
+    case TR_NOTE_PEER_DOWN:
+        tr_say(TR_WARNING, "%.*s is down: its timers are popped by others", size, peer.text);
+        return;
+    case TR_NOTE_SETTLED:
+        tr_say(TR_STATUS, "resync: complete; the %llu timers held here are where they belong",
+               number);
+        return;
+    case TR_NOTE_UNSETTLED_DOWN:
+        tr_say(TR_STATUS, "resync: incomplete, since %.*s is down; it goes on by itself", size,
+               peer.text);
+        return;
+    case TR_NOTE_PEER_LESS:
+        tr_say(TR_WARNING,
+               "%.*s has come back with another store, or with less than it had on disk: what it "
+               "lacks is sent to it again",
+               size, peer.text);
+        return;
+    case TR_NOTE_UNSETTLED_VIEW:
+        tr_say(
+            TR_STATUS,
+            "resync: incomplete, since %.*s has another list of nodes; it goes on by itself when "
+            "they agree",
+            size, peer.text);
+        return;
+    }
+}
+
+void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect)
+{
+    uint64_t now_ms = daemon->now_us / 1000;
+    unsigned long long number = effect->of.note.number;
+    char id[TR_TIMER_TEXT_MAX + 1];
+    struct tr_writer out = tr_writer_on(id, sizeof id - 1);
+    struct tr_timer_text text =
+        tr_node_text(daemon->node, effect->of.note.id, effect->of.note.factor);
+    tr_put_timer_text(&out, &text);
+    id[out.size] = '\0';
+    switch (effect->of.note.what) {
+    case TR_NOTE_DEAD:
+        if (!tr_say_may(&daemon->dead_lines, now_ms))
+            return;
+        tr_say(
+            TR_WARNING,
+            "timer %s: pop %llu is dead: its attempts are spent, the last one ended with %s%.0u; "
+            "POST /timers/%s/redrive tries it again",
+            id, number,
+            effect->of.note.result == TR_CALLBACK_ANSWERED    ? "HTTP status "
+            : effect->of.note.result == TR_CALLBACK_TIMED_OUT ? "a timeout"
+                                                              : "no connection",
+            effect->of.note.result == TR_CALLBACK_ANSWERED ? effect->of.note.status : 0, id);
+        return;
+    case TR_NOTE_DISCARDED:
+        if (!tr_say_may(&daemon->discarded_lines, now_ms))
+            return;
+        tr_say(TR_WARNING, "timer %s: failed pop %llu was given up for newer ones", id, number);
+        return;
+    case TR_NOTE_DISK_FULL:
+        tr_say(TR_ERROR, "the disk is full: new timers are refused with 507, pops go on; free some "
+                         "space and it heals by itself");
+        return;
+    case TR_NOTE_DISK_HEALED:
+        tr_say(TR_STATUS, "the disk has room again: new timers are taken");
+        return;
+    case TR_NOTE_LOG_EXHAUSTED:
+        tr_say(TR_ERROR, "the log has no room at all: pops wait until there is some");
+        return;
+    case TR_NOTE_TAIL_CUT:
+        tr_say(TR_STATUS, "cut a torn tail of %llu bytes, never acknowledged, off the log", number);
+        return;
+    case TR_NOTE_TAIL_DAMAGED:
+        tr_say(TR_ERROR,
+               "the last batch of segment %016llx is all there, but its checksum is wrong: it and "
+               "what follows, %llu bytes, are cut off. If a crash tore it, it was never "
+               "acknowledged; if the disk has damaged it, up to a second of acknowledged writes is "
+               "gone, unless other nodes have them",
+               (unsigned long long)effect->of.note.id, number);
+        return;
+    case TR_NOTE_CLOCK_STEPPED:
+        tr_say(TR_STATUS, "the wall clock is %lld ms from where it was; timers are not moved by it",
+               (long long)number);
+        return;
+    case TR_NOTE_PEER_UP:
+    case TR_NOTE_PEER_DOWN:
+    case TR_NOTE_SETTLED:
+    case TR_NOTE_UNSETTLED_DOWN:
+    case TR_NOTE_UNSETTLED_VIEW:
+    case TR_NOTE_PEER_LESS:
+        say_cluster_note(daemon, effect);
+        return;
+    case TR_NOTE_STOOD_STILL:
+        tr_say(TR_WARNING,
+               "stood still for %llu ms: the machine gave it no time, or it was stopped; others "
+               "pop until it has heard what it missed",
+               number);
+        return;
+    case TR_NOTE_VIEW_REFUSED:
+        tr_say(TR_ERROR, "the list of nodes is not taken: this store has heard of 1,024 addresses "
+                         "and has no room for more; start with an empty data directory");
+        return;
+    case TR_NOTE_MEMORY_FULL:
+        tr_say(TR_ERROR, "the memory budget is used up: new timers are refused; raise [storage] "
+                         "memory-budget");
+        return;
+    }
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One step of the node, and the clocks that it is told. */
+#include "shell/daemon.h"
+
+#include "base/assert.h"
+
+#include <time.h>
+
+uint64_t tr_clock_us(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t tr_boot_us(void)
+{
+    return tr_clock_us(CLOCK_BOOTTIME);
+}
+
+void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event)
+{
+    TR_ASSERT(!daemon->is_stepping);
+    daemon->is_stepping = true;
+    daemon->has_events = true;
+    daemon->is_busy = true;
+    daemon->now_us = tr_boot_us();
+    event->now_ms = daemon->now_us / 1000;
+    event->wall_ms = (daemon->now_us + daemon->wall_base_us) / 1000;
+    tr_node_step(daemon->node, event, daemon->effects);
+    for (uint32_t i = 0; i < daemon->effects->count; i++)
+        daemon->carry_out(daemon, &daemon->effects->items[i]);
+    daemon->is_stepping = false;
+}
