@@ -5,10 +5,10 @@
 #include "base/hash.h"
 #include "shell/caller.h"
 #include "shell/cluster.h"
-#include "shell/gather.h"
+#include "shell/front/gather.h"
+#include "shell/front/server.h"
 #include "shell/links.h"
 #include "shell/notify.h"
-#include "shell/server.h"
 #include "shell/view.h"
 
 #include <errno.h>

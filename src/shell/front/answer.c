@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shell/answer.h"
+#include "shell/front/answer.h"
 
 #include "shell/cluster.h"
 #include "timers/book.h"

@@ -6,8 +6,8 @@
  * Owns:    the requests under way.
  * Bounds:  64 at once, five seconds and 128 MiB each.
  */
-#ifndef TR_SHELL_GATHER_H
-#define TR_SHELL_GATHER_H
+#ifndef TR_SHELL_FRONT_GATHER_H
+#define TR_SHELL_FRONT_GATHER_H
 
 #include "shell/daemon.h"
 

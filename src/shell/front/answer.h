@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers of the HTTP interface as bytes. */
-#ifndef TR_SHELL_ANSWER_H
-#define TR_SHELL_ANSWER_H
+#ifndef TR_SHELL_FRONT_ANSWER_H
+#define TR_SHELL_FRONT_ANSWER_H
 
 #include "shell/config.h"
 #include "shell/metrics.h"

@@ -7,8 +7,8 @@
  * Bounds:  [limits] connections; 128 requests under way on one; a request must be whole within the
  *          idle timeout.
  */
-#ifndef TR_SHELL_SERVER_H
-#define TR_SHELL_SERVER_H
+#ifndef TR_SHELL_FRONT_SERVER_H
+#define TR_SHELL_FRONT_SERVER_H
 
 #include "shell/daemon.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shell/gather.h"
+#include "shell/front/gather.h"
 
 #include "shell/address.h"
+#include "shell/front/server.h"
 #include "shell/names.h"
-#include "shell/server.h"
 #include "wire/http.h"
 
 #include <stdlib.h>

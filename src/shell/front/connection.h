@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client's connection, whatever it speaks: its slot, its requests under way, its answers in the
+ * order of the requests.
+ *
+ * The node's token names a slot, its generation and the request's number on the connection. Answers
+ * may come out of order (a refusal overtakes a write that waits for the disk): one that is early is
+ * kept until those before it are there.
+ *
+ * Owns:    what is kept of an incomplete request, and answers that are early.
+ * Bounds:  128 requests under way; 4 MiB of unsent answers, beyond which nothing more is read.
+ */
+#ifndef TR_SHELL_FRONT_CONNECTION_H
+#define TR_SHELL_FRONT_CONNECTION_H
+
+#include "shell/front/answer.h"
+#include "shell/front/server.h"
+#include "wire/http.h"
+
+#define TR_UNDER_WAY_MAX 128 /* requests of one connection */
+
+struct early; /* an answer that waits for those before it */
+
+struct tr_connection {
+    struct tr_stream stream;
+    struct tr_server *server;
+    uint32_t slot;
+    uint32_t generation;
+    struct tr_connection *next; /* of all, by last activity */
+    struct tr_connection *previous;
+    uint64_t active_ms;
+
+    struct tr_http http;
+    char *in; /* an incomplete request, and what follows a paused one */
+    size_t in_size;
+    size_t in_cap;
+    size_t parsed; /* of `in`, fed to the parser already */
+
+    uint16_t asked;    /* requests handed on, modulo 2^16 */
+    uint16_t answered; /* answers put out, likewise */
+    struct early *early;
+    size_t early_size;
+    uint64_t asked_us[TR_UNDER_WAY_MAX]; /* when, by number modulo */
+    uint8_t kinds[TR_UNDER_WAY_MAX];     /* what; bit 7: HEAD, bit 6: close afterwards */
+    bool is_closing;                  /* after what is put out */
+    bool is_ended;                    /* the client sends no more, but may be reading */
+    bool is_last; /* it asked to close after the request under way: what follows is not read */
+    uint64_t sent_seen; /* what the last sweep saw of its answers' bytes */
+    bool is_shut;
+    /* Refused in the middle of a request: the rest is read and thrown away, so that the client sees
+     * the answer and not a reset. */
+    bool is_lingering;
+};
+
+struct tr_slot {
+    struct tr_connection *connection;
+    uint32_t generation;
+    uint32_t next_free;
+};
+
+struct tr_server {
+    struct tr_daemon *daemon;
+    uv_poll_t listener;
+    int listener_file;
+    bool is_full; /* of files: it does not accept until the next sweep */
+    uv_timer_t sweep;
+    struct tr_slot *slots;
+    uint32_t slot_count;
+    uint32_t slot_free;
+    struct tr_connection oldest; /* the ring of all, least recently active first */
+    struct tr_api_request route;
+    struct tr_timer_body body;
+    struct tr_answer answer;
+    bool is_draining;
+};
+
+#define TR_NO_SLOT    UINT32_MAX
+#define TR_KIND_HEAD  0x80
+#define TR_KIND_CLOSE 0x40
+#define TR_KIND_MASK  0x3f
+
+uint32_t tr_connection_take_slot(struct tr_server *server);
+void tr_connection_give_slot(struct tr_server *server, uint32_t index);
+
+/* It has done something: it is the last that is idle. */
+void tr_connection_touch(struct tr_connection *connection);
+void tr_connection_unlink(struct tr_connection *connection); /* from the ring of all */
+void tr_connection_close(struct tr_connection *connection);
+void tr_connection_free(struct tr_stream *stream);
+
+/* A request begins, of this kind: its number. */
+uint16_t tr_connection_begin(struct tr_connection *connection, uint8_t kind);
+uint64_t tr_connection_token(const struct tr_connection *connection, uint16_t number);
+
+/* NULL: that client is gone. */
+struct tr_connection *tr_connection_of(struct tr_server *server, uint64_t token);
+
+/* Puts out the answer to request `number`, in its turn. */
+void tr_connection_answer(struct tr_connection *connection, uint16_t number, const char *bytes,
+                          size_t size);
+void tr_connection_put(struct tr_connection *connection, const char *bytes, size_t size);
+
+/* So much is under way that nothing more is read. */
+bool tr_connection_is_paused(const struct tr_connection *connection);
+
+/* Keeps what is not whole until the rest comes. False: no memory. */
+bool tr_connection_keep(struct tr_connection *connection, const char *bytes, size_t size);
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/front/http.h"
+
+#include "shell/cluster.h"
+#include "shell/front/gather.h"
+#include "shell/links.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void tr_http_render(struct tr_connection *connection, uint16_t number)
+{
+    struct tr_answer *answer = &connection->server->answer;
+    uint8_t kind = connection->kinds[number % TR_UNDER_WAY_MAX];
+    answer->is_head = (kind & TR_KIND_HEAD) != 0;
+    answer->closes = (kind & TR_KIND_CLOSE) != 0;
+    if (answer->status >= 400 && answer->status < 500)
+        connection->server->daemon->metrics.requests_bad++;
+    struct tr_span bytes = tr_answer_render(answer);
+    tr_connection_answer(connection, number, bytes.text, bytes.size);
+}
+
+void tr_http_refuse(struct tr_connection *connection, uint16_t number, unsigned status,
+                        const char *detail)
+{
+    struct tr_problem problem;
+    tr_problem_set(&problem, status, detail, NULL);
+    tr_answer_problem(&connection->server->answer, &problem, NULL);
+    tr_http_render(connection, number);
+}
+
+/* `Range: 100` is how many timers the original wants at once. */
+static void read_range(const struct tr_connection *connection, const char *bytes,
+                       struct tr_api_request *route)
+{
+    struct tr_span text = tr_http_header(&connection->http, bytes, TR_HTTP_RANGE);
+    uint32_t number = 0;
+    for (size_t i = 0; text.text != NULL && i < text.size && i < 5; i++)
+        number = text.text[i] >= '0' && text.text[i] <= '9'
+                     ? number * 10 + (uint32_t)(text.text[i] - '0')
+                     : 0;
+    if (number > 0)
+        route->limit = number < TR_LIST_LIMIT_MAX ? number : TR_LIST_LIMIT_MAX;
+}
+
+static void ask_node(struct tr_connection *connection, uint16_t number, const char *bytes)
+{
+    struct tr_server *server = connection->server;
+    struct tr_api_request *route = &server->route;
+    if (route->kind == TR_API_RESYNC_LIST)
+        read_range(connection, bytes, route);
+    struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED, .has_more = true};
+    event.of.request.token = tr_connection_token(connection, number);
+    event.of.request.kind = route->kind;
+    event.of.request.timer = route->timer;
+    event.of.request.query = route;
+    if (route->kind == TR_API_CREATE || route->kind == TR_API_REPLACE) {
+        struct tr_problem problem;
+        struct tr_http_place place = connection->http.body;
+        char *body = (char *)(uintptr_t)bytes + place.at;
+        if (!tr_timer_body_parse(body, place.size, server->daemon->config.opaque_max, &server->body,
+                                 &problem)) {
+            tr_answer_problem(&server->answer, &problem, NULL);
+            tr_http_render(connection, number);
+            return;
+        }
+        if (!server->daemon->config.may_call_nodes &&
+            tr_links_is_node(server->daemon->links, &server->body.parts)) {
+            tr_http_refuse(connection, number, 403,
+                        "callback.http.uri is at a node of this cluster; [callback] to-nodes "
+                        "allows that");
+            return;
+        }
+        event.of.request.body = &server->body;
+
+        event.of.request.key = tr_http_header(&connection->http, bytes, TR_HTTP_IDEMPOTENCY_KEY);
+        if (event.of.request.key.text != NULL && event.of.request.key.size == 0) {
+            tr_http_refuse(connection, number, 400, "Idempotency-Key must not be empty");
+            return;
+        }
+    }
+    tr_daemon_step(server->daemon, &event);
+}
+
+static void set_cluster(struct tr_connection *connection, const char *bytes)
+{
+    struct tr_server *server = connection->server;
+    struct tr_problem problem;
+    struct tr_span proof = tr_http_header(&connection->http, bytes, TR_HTTP_PROOF);
+    struct tr_span text = tr_http_span(bytes, connection->http.body);
+    if (tr_cluster_apply(server->daemon, connection->stream.file, proof, text, &problem))
+        tr_answer_cluster(&server->answer, server->daemon);
+    else
+        tr_answer_problem(&server->answer, &problem, NULL);
+}
+
+/* Another node: the connection is a link from here on. */
+static void become_link(struct tr_connection *connection)
+{
+    struct tr_server *server = connection->server;
+    tr_connection_unlink(connection);
+    tr_connection_give_slot(server, connection->slot);
+    server->daemon->metrics.connections--;
+    tr_links_accept(server->daemon->links, tr_stream_detach(&connection->stream));
+}
+
+/* Nothing is under way on it, and nothing follows before it is answered. */
+static bool may_become_link(const struct tr_connection *connection, const char *bytes, size_t size)
+{
+    struct tr_span upgrade = tr_http_header(&connection->http, bytes, TR_HTTP_UPGRADE);
+    return upgrade.text != NULL && tr_span_equals_nocase(upgrade, TR_SPAN("tryst-peer")) &&
+           tr_http_method(&connection->http) == TR_HTTP_GET && connection->http.used == size &&
+           connection->asked == connection->answered && connection->stream.out_size == 0 &&
+           !connection->server->is_draining;
+}
+
+static void handle(struct tr_connection *connection, const char *bytes, size_t size)
+{
+    struct tr_server *server = connection->server;
+    struct tr_daemon *daemon = server->daemon;
+    enum tr_http_method method = tr_http_method(&connection->http);
+    tr_api_route(method, tr_http_span(bytes, connection->http.target), &server->route);
+    uint8_t kind = TR_REQUEST_KINDS;
+    enum tr_api_kind what = server->route.kind;
+    if (what == TR_API_PEER && may_become_link(connection, bytes, size)) {
+        become_link(connection);
+        return;
+    }
+    if (what == TR_API_READ)
+        kind = TR_REQUEST_READ;
+    else if (what == TR_API_LIST)
+        kind = TR_REQUEST_LIST;
+    else if (what <= TR_API_CANCEL || what == TR_API_REDRIVE)
+        kind = TR_REQUEST_WRITE;
+    kind |= method == TR_HTTP_HEAD ? TR_KIND_HEAD : 0;
+    if (!connection->http.keeps_alive || server->is_draining)
+        kind |= TR_KIND_CLOSE;
+    uint16_t number = tr_connection_begin(connection, kind);
+    switch (what) {
+    case TR_API_CREATE:
+    case TR_API_REPLACE:
+    case TR_API_CANCEL:
+    case TR_API_READ:
+    case TR_API_LIST:
+    case TR_API_REDRIVE:
+    case TR_API_RESYNC_LIST:
+    case TR_API_REFERENCES:
+        if (what == TR_API_LIST && server->route.wants_cluster && tr_node_view(daemon->node) != 0)
+            tr_gather_page(daemon->gather, tr_connection_token(connection, number), &server->route);
+        else
+            ask_node(connection, number, bytes);
+        return;
+    case TR_API_PING:
+        tr_answer_text(&server->answer, 200, "OK");
+        break;
+    case TR_API_LIVE:
+        tr_answer_health(&server->answer, daemon->node, NULL, &daemon->config);
+        break;
+    case TR_API_READY:
+        tr_answer_health(&server->answer, daemon->node, &daemon->metrics, &daemon->config);
+        break;
+    case TR_API_METRICS:
+        tr_answer_metrics(&server->answer, daemon->node, &daemon->metrics);
+        break;
+    case TR_API_CLUSTER:
+        tr_answer_cluster(&server->answer, daemon);
+        break;
+    case TR_API_CLUSTER_SET:
+        set_cluster(connection, bytes);
+        break;
+    case TR_API_CLUSTER_RESYNC:
+        tr_cluster_resync(daemon);
+        tr_answer_text(&server->answer, 202, "settling; the log tells how it went\n");
+        break;
+    case TR_API_PEER:
+        tr_answer_upgrade(&server->answer);
+        break;
+    case TR_API_REFUSED:
+        tr_answer_problem(&server->answer, &server->route.problem, server->route.allow);
+        break;
+    }
+    tr_http_render(connection, number);
+}
+
+/* A message that is none: answered once, then the connection closes. */
+static void refuse(struct tr_connection *connection)
+{
+    uint16_t number = tr_connection_begin(connection, TR_REQUEST_KINDS | TR_KIND_CLOSE);
+    tr_http_refuse(connection, number, connection->http.fault_status, connection->http.fault);
+    connection->is_lingering = true;
+    connection->in_size = 0;
+}
+
+/* A client that waits to be told to send its body gets its word when all before it is answered. */
+static void offer_continue(struct tr_connection *connection)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!connection->http.expects_continue || connection->http.body.size > 0 ||
+        connection->asked != connection->answered)
+        return;
+    connection->http.expects_continue = false;
+    tr_connection_put(connection, go_on, sizeof go_on - 1);
+}
+
+/* Reads whole requests out of `bytes`; returns how many bytes they took. `*fed` of the rest were
+ * parsed already. */
+static size_t parse_bytes(struct tr_connection *connection, char *bytes, size_t size, size_t *fed)
+{
+    size_t start = 0;
+    size_t at = *fed;
+    while (start + at < size && !tr_connection_is_paused(connection) && !connection->stream.is_closed) {
+        enum tr_http_state state = tr_http_feed(&connection->http, bytes + start, at, size - start);
+        if (state == TR_HTTP_MORE) {
+            at = size - start;
+            offer_continue(connection);
+            break;
+        }
+        if (state == TR_HTTP_BAD) {
+            refuse(connection);
+            return size;
+        }
+        size_t used = connection->http.used;
+        connection->is_last = !connection->http.keeps_alive || connection->server->is_draining;
+        handle(connection, bytes + start, size - start);
+        if (connection->stream.is_closed)
+            return size;
+        tr_http_next(&connection->http);
+        start += used;
+        at = 0;
+        if (connection->is_last) {
+            connection->is_lingering |= start < size;
+            return size;
+        }
+    }
+    *fed = at;
+    return start;
+}
+
+/* Goes on with what the connection has kept. */
+static void parse(struct tr_connection *connection)
+{
+    size_t used = parse_bytes(connection, connection->in, connection->in_size, &connection->parsed);
+    if (connection->stream.is_closed || used == 0)
+        return;
+    used = used < connection->in_size ? used : connection->in_size;
+    memmove(connection->in, connection->in + used, connection->in_size - used);
+    connection->in_size -= used;
+    if (connection->in_size == 0) {
+        free(connection->in);
+        connection->in = NULL;
+        connection->in_cap = 0;
+        connection->parsed = 0;
+    }
+}
+
+/* Goes on after a pause. Called between steps of the node, never from inside one. */
+static void resume(struct tr_connection *connection)
+{
+    if (tr_connection_is_paused(connection))
+        return;
+    if (connection->in_size > connection->parsed)
+        parse(connection);
+    if (connection->stream.is_closed || tr_connection_is_paused(connection) || connection->is_ended)
+        return;
+    offer_continue(connection);
+    if (!connection->stream.is_reading)
+        tr_stream_read(&connection->stream, true);
+}
+
+/* Whether all that a client asked for before it ended is answered. */
+static bool is_done(const struct tr_connection *connection)
+{
+    return connection->is_ended && connection->asked == connection->answered &&
+           connection->stream.out_size == 0;
+}
+
+static void on_sent(struct tr_stream *stream)
+{
+    struct tr_connection *connection = (struct tr_connection *)stream;
+    if (!connection->is_closing) {
+        resume(connection);
+        if (!stream->is_closed && is_done(connection))
+            tr_connection_close(connection);
+    } else if (!connection->is_lingering || connection->is_ended) {
+        tr_connection_close(connection);
+    } else if (!connection->is_shut) {
+        connection->is_shut = true;
+        tr_stream_shut(stream); /* the client closes, or the sweep does */
+        tr_stream_read(stream, true);
+    }
+}
+
+/* False: no memory to keep what is not whole. */
+static bool take_bytes(struct tr_connection *connection, char *bytes, size_t size)
+{
+    if (connection->in_size > 0) {
+        if (!tr_connection_keep(connection, bytes, size))
+            return false;
+        parse(connection);
+        return true;
+    }
+    size_t fed = 0;
+    size_t used = parse_bytes(connection, bytes, size, &fed);
+    connection->parsed = fed;
+    return connection->stream.is_closed || used == size ||
+           tr_connection_keep(connection, bytes + used, size - used);
+}
+
+static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
+{
+    struct tr_connection *connection = (struct tr_connection *)stream;
+    connection->is_lingering |= connection->is_last;
+    if (connection->is_lingering)
+        return;
+    tr_connection_touch(connection);
+    if (!take_bytes(connection, bytes, size))
+        tr_connection_close(connection);
+    else if (!stream->is_closed && tr_connection_is_paused(connection) && !connection->is_lingering)
+        tr_stream_read(stream, false);
+}
+
+/* A client may close its side and still wait for its answers. */
+static void on_end(struct tr_stream *stream, bool is_broken)
+{
+    struct tr_connection *connection = (struct tr_connection *)stream;
+    connection->is_ended = true;
+    if (is_broken || connection->is_shut || is_done(connection))
+        tr_connection_close(connection);
+    else
+        tr_stream_read(stream, false);
+}
+
+const struct tr_stream_calls tr_http_calls = {
+    .on_bytes = on_bytes,
+    .on_end = on_end,
+    .on_sent = on_sent,
+    .on_gone = tr_connection_free,
+};

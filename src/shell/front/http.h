@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The HTTP front: reads requests, hands them to the node, puts answers into HTTP's words.
+ *
+ * A whole request is parsed where it was read, in the one buffer of all streams; what is not whole
+ * is kept by the connection until the rest comes, so that an idle connection costs little.
+ */
+#ifndef TR_SHELL_FRONT_HTTP_H
+#define TR_SHELL_FRONT_HTTP_H
+
+#include "shell/front/connection.h"
+
+/* What is done when something happens on a connection that speaks HTTP. */
+extern const struct tr_stream_calls tr_http_calls;
+
+/* Renders the server's answer and puts it out. */
+void tr_http_render(struct tr_connection *connection, uint16_t number);
+
+/* A problem as the answer. */
+void tr_http_refuse(struct tr_connection *connection, uint16_t number, unsigned status,
+                    const char *detail);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listening, and the connections as a whole: which are idle, which are to close. */
+#include "shell/front/server.h"
+
+#include "shell/front/http.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG       1024
+#define ACCEPTS_MAX   64 /* in one turn */
+#define SWEEP_MS      1000
+
+/* ---- answers ---- */
+
+void tr_server_answer(struct tr_server *server, const struct tr_effect *effect)
+{
+    uint64_t token = effect->kind == TR_EFFECT_ANSWER         ? effect->of.answer.token
+                     : effect->kind == TR_EFFECT_ANSWER_TIMER ? effect->of.timer.token
+                                                              : effect->of.page.token;
+    struct tr_connection *connection = tr_connection_of(server, token);
+    if (connection == NULL)
+        return; /* the client is gone */
+    uint16_t number = (uint16_t)(token >> 20);
+    tr_answer_from_effect(&server->answer, server->daemon->node, effect);
+    tr_http_render(connection, number);
+}
+
+bool tr_server_has(struct tr_server *server, uint64_t token)
+{
+    return tr_connection_of(server, token) != NULL;
+}
+
+void tr_server_answer_page(struct tr_server *server, uint64_t token, struct tr_span body,
+                           struct tr_span end)
+{
+    struct tr_connection *connection = tr_connection_of(server, token);
+    if (connection == NULL)
+        return;
+    tr_answer_json(&server->answer, body, end);
+    tr_http_render(connection, (uint16_t)(token >> 20));
+}
+
+void tr_server_answer_problem(struct tr_server *server, uint64_t token,
+                              const struct tr_problem *problem)
+{
+    struct tr_connection *connection = tr_connection_of(server, token);
+    if (connection == NULL)
+        return;
+    tr_answer_problem(&server->answer, problem, NULL);
+    tr_http_render(connection, (uint16_t)(token >> 20));
+}
+
+/* ---- connections ---- */
+
+static void welcome(struct tr_server *server, int file)
+{
+    struct tr_daemon *daemon = server->daemon;
+    struct tr_connection *connection = calloc(1, sizeof *connection);
+    uint32_t index = connection == NULL ? TR_NO_SLOT : tr_connection_take_slot(server);
+    if (index == TR_NO_SLOT) {
+        daemon->metrics.connections_refused++;
+        free(connection);
+        close(file);
+        return;
+    }
+    if (!tr_stream_open(&connection->stream, &daemon->streams, file, &tr_http_calls)) {
+        tr_connection_give_slot(server, index);
+        free(connection);
+        return;
+    }
+    server->slots[index].connection = connection;
+    connection->server = server;
+    connection->slot = index;
+    connection->generation = server->slots[index].generation;
+    connection->next = connection;
+    connection->previous = connection;
+    daemon->metrics.connections++;
+    tr_http_init_request(&connection->http, daemon->config.body_max);
+    tr_connection_touch(connection);
+}
+
+static void on_connection(uv_poll_t *listener, int status, int events)
+{
+    struct tr_server *server = listener->data;
+    (void)status;
+    (void)events;
+    for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
+        int file = accept4(server->listener_file, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (file >= 0) {
+            welcome(server, file);
+            continue;
+        }
+        int fault = errno;
+        server->is_full = fault == EMFILE || fault == ENFILE || fault == ENOBUFS || fault == ENOMEM;
+        if (server->is_full) {
+            tr_say(TR_WARNING, "cannot accept a connection: %s; raise the limit of open files",
+                   strerror(fault));
+            uv_poll_stop(listener);
+        }
+        if (fault != EINTR && fault != ECONNABORTED)
+            return;
+    }
+}
+
+/* Closes what has been silent for too long; who is in the middle of a request is told. */
+static void on_sweep(uv_timer_t *timer)
+{
+    struct tr_server *server = timer->data;
+    uint64_t now = uv_now(&server->daemon->loop);
+    uint64_t limit = server->daemon->config.idle_timeout_s * 1000;
+    while (server->oldest.next != &server->oldest) {
+        struct tr_connection *connection = server->oldest.next;
+        if (connection->active_ms + limit > now)
+            break;
+        bool is_moving =
+            connection->stream.out_size > 0 && connection->stream.sent != connection->sent_seen;
+        bool is_waiting = connection->asked != connection->answered && !connection->is_closing;
+        if (is_moving || is_waiting) { /* it reads, if slowly; or it is we who are late */
+            tr_connection_touch(connection);
+            continue;
+        }
+        if (connection->in_size > 0 && !connection->is_closing && !connection->is_lingering) {
+            uint16_t number = tr_connection_begin(connection, TR_REQUEST_KINDS | TR_KIND_CLOSE);
+            tr_http_refuse(connection, number, 408, "the request did not come to its end");
+            tr_stream_flush(&connection->stream);
+        }
+        tr_connection_close(connection);
+    }
+    if (server->is_full && !server->is_draining) {
+        server->is_full = false;
+        uv_poll_start(&server->listener, UV_READABLE, on_connection);
+    }
+}
+
+/* 0, or what libuv calls the fault. */
+static int bind_to(const struct sockaddr *address, int *file)
+{
+    int on = 1;
+    bool is_ipv6 = address->sa_family == AF_INET6;
+    socklen_t size = is_ipv6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    *file = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (*file >= 0 && setsockopt(*file, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        bind(*file, address, size) == 0 && listen(*file, BACKLOG) == 0)
+        return 0;
+    int fault = uv_translate_sys_error(errno);
+    if (*file >= 0)
+        close(*file);
+    return fault;
+}
+
+static bool listen_on(struct tr_server *server)
+{
+    const struct tr_config *config = &server->daemon->config;
+    struct sockaddr_storage address;
+    int port = (int)config->bind_port;
+    if (uv_ip4_addr(config->bind_address, port, (struct sockaddr_in *)&address) != 0 &&
+        uv_ip6_addr(config->bind_address, port, (struct sockaddr_in6 *)&address) != 0) {
+        tr_say(TR_ERROR, "bind-address %s is no IP address", config->bind_address);
+        return false;
+    }
+    int fault = bind_to((struct sockaddr *)&address, &server->listener_file);
+    if (fault == 0)
+        fault = uv_poll_init(&server->daemon->loop, &server->listener, server->listener_file);
+    if (fault != 0) {
+        tr_say(TR_ERROR, "cannot listen on %s:%d: %s; choose another address with --listen",
+               config->bind_address, port, uv_strerror(fault));
+        return false;
+    }
+    server->listener.data = server;
+    uv_poll_start(&server->listener, UV_READABLE, on_connection);
+    return true;
+}
+
+struct tr_server *tr_server_open(struct tr_daemon *daemon)
+{
+    struct tr_server *server = calloc(1, sizeof *server);
+    if (server == NULL)
+        return NULL;
+    server->daemon = daemon;
+    server->slot_free = TR_NO_SLOT;
+    server->oldest.next = &server->oldest;
+    server->oldest.previous = &server->oldest;
+    if (!listen_on(server))
+        return NULL;
+    uv_timer_init(&daemon->loop, &server->sweep);
+    server->sweep.data = server;
+    uv_timer_start(&server->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    return server;
+}
+
+unsigned tr_server_port(const struct tr_server *server)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in ipv4;
+        struct sockaddr_in6 ipv6;
+    } address = {.any = {0}};
+    socklen_t size = sizeof address;
+    if (getsockname(server->listener_file, &address.any, &size) != 0)
+        return 0;
+    return ntohs(address.any.sa_family == AF_INET6 ? address.ipv6.sin6_port
+                                                   : address.ipv4.sin_port);
+}
+
+void tr_server_drain(struct tr_server *server)
+{
+    /* What has arrived by now is a request like any other. */
+    for (unsigned i = 0; i < BACKLOG / ACCEPTS_MAX + 1; i++)
+        on_connection(&server->listener, 0, UV_READABLE);
+    uv_close((uv_handle_t *)&server->listener, NULL);
+    close(server->listener_file);
+    for (uint32_t i = 0; i < server->slot_count; i++) {
+        if (server->slots[i].connection != NULL)
+            tr_stream_look(&server->slots[i].connection->stream);
+    }
+    server->is_draining = true;
+    tr_streams_flush(&server->daemon->streams);
+    struct tr_connection *connection = server->oldest.next;
+    while (connection != &server->oldest) {
+        struct tr_connection *next = connection->next;
+        bool is_idle = connection->asked == connection->answered && connection->in_size == 0;
+        if (is_idle && connection->stream.out_size == 0)
+            tr_connection_close(connection);
+        else if (is_idle)
+            connection->is_closing = true;
+        connection = next;
+    }
+}
+
+bool tr_server_is_quiet(const struct tr_server *server)
+{
+    const struct tr_connection *connection = server->oldest.next;
+    while (connection != &server->oldest && connection->stream.out_size == 0 &&
+           (connection->asked == connection->answered || connection->is_closing))
+        connection = connection->next;
+    return connection == &server->oldest;
+}
+
+void tr_server_close(struct tr_server *server)
+{
+    tr_streams_flush(&server->daemon->streams);
+    while (server->oldest.next != &server->oldest)
+        tr_connection_close(server->oldest.next);
+    uv_timer_stop(&server->sweep);
+    uv_close((uv_handle_t *)&server->sweep, NULL);
+}
