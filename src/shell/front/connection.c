@@ -147,7 +147,7 @@ static void put_kept(struct tr_connection *connection)
 }
 
 void tr_connection_answer(struct tr_connection *connection, uint16_t number, const char *bytes,
-                       size_t size)
+                          size_t size)
 {
     unsigned place = number % TR_UNDER_WAY_MAX;
     uint8_t kind = connection->kinds[place];

@@ -42,8 +42,8 @@ struct tr_connection {
     size_t early_size;
     uint64_t asked_us[TR_UNDER_WAY_MAX]; /* when, by number modulo */
     uint8_t kinds[TR_UNDER_WAY_MAX];     /* what; bit 7: HEAD, bit 6: close afterwards */
-    bool is_closing;                  /* after what is put out */
-    bool is_ended;                    /* the client sends no more, but may be reading */
+    bool is_closing;                     /* after what is put out */
+    bool is_ended;                       /* the client sends no more, but may be reading */
     bool is_last; /* it asked to close after the request under way: what follows is not read */
     uint64_t sent_seen; /* what the last sweep saw of its answers' bytes */
     bool is_shut;

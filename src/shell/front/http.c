@@ -21,7 +21,7 @@ void tr_http_render(struct tr_connection *connection, uint16_t number)
 }
 
 void tr_http_refuse(struct tr_connection *connection, uint16_t number, unsigned status,
-                        const char *detail)
+                    const char *detail)
 {
     struct tr_problem problem;
     tr_problem_set(&problem, status, detail, NULL);
@@ -67,8 +67,8 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
         if (!server->daemon->config.may_call_nodes &&
             tr_links_is_node(server->daemon->links, &server->body.parts)) {
             tr_http_refuse(connection, number, 403,
-                        "callback.http.uri is at a node of this cluster; [callback] to-nodes "
-                        "allows that");
+                           "callback.http.uri is at a node of this cluster; [callback] to-nodes "
+                           "allows that");
             return;
         }
         event.of.request.body = &server->body;
@@ -208,7 +208,8 @@ static size_t parse_bytes(struct tr_connection *connection, char *bytes, size_t 
 {
     size_t start = 0;
     size_t at = *fed;
-    while (start + at < size && !tr_connection_is_paused(connection) && !connection->stream.is_closed) {
+    while (start + at < size && !tr_connection_is_paused(connection) &&
+           !connection->stream.is_closed) {
         enum tr_http_state state = tr_http_feed(&connection->http, bytes + start, at, size - start);
         if (state == TR_HTTP_MORE) {
             at = size - start;

@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BACKLOG       1024
-#define ACCEPTS_MAX   64 /* in one turn */
-#define SWEEP_MS      1000
+#define BACKLOG     1024
+#define ACCEPTS_MAX 64 /* in one turn */
+#define SWEEP_MS    1000
 
 /* ---- answers ---- */
 
