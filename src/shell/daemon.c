@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "shell/caller.h"
+#include "shell/callback/caller.h"
 #include "shell/cluster.h"
 #include "shell/front/gather.h"
 #include "shell/front/server.h"

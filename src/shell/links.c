@@ -3,8 +3,8 @@
 
 #include "base/assert.h"
 #include "shell/address.h"
-#include "shell/link.h"
 #include "shell/names.h"
+#include "shell/link.h"
 #include "wire/address.h"
 #include "wire/uri.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS for callbacks, by OpenSSL, on bytes: it knows no sockets. */
-#ifndef TR_SHELL_TLS_H
-#define TR_SHELL_TLS_H
+#ifndef TR_SHELL_CALLBACK_TLS_H
+#define TR_SHELL_CALLBACK_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>

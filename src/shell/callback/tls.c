@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shell/tls.h"
+#include "shell/callback/tls.h"
 
 #include "shell/say.h"
 

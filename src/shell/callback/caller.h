@@ -9,8 +9,8 @@
  * Bounds:  the node hands out a pop only into a free slot, so there are never more connections in
  *          use than it allows.
  */
-#ifndef TR_SHELL_CALLER_H
-#define TR_SHELL_CALLER_H
+#ifndef TR_SHELL_CALLBACK_CALLER_H
+#define TR_SHELL_CALLBACK_CALLER_H
 
 #include "shell/daemon.h"
 

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls: each is a pop that the node has handed out, from the lookup of its host to its outcome.
+ *
+ * All calls have the same time limit, so they stand in one list in the order of their deadlines.
+ */
+#include "base/assert.h"
+#include "shell/address.h"
+#include "shell/callback/call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SWEEP_MS 5000
+
+/* Not the loop's own time, which stands still while a long step runs: a callback made at the end of
+ * one would have used up its time before it began. */
+uint64_t tr_caller_now_ms(void)
+{
+    return uv_hrtime() / 1000000;
+}
+
+/* ---- outcomes ---- */
+
+/* Tells the node, but not from inside a step of it. */
+static void on_tell(uv_idle_t *idle)
+{
+    struct tr_caller *caller = idle->data;
+    uv_idle_stop(idle);
+    size_t count = caller->ended_count;
+    struct tr_event *events = caller->ended;
+    caller->ended = NULL;
+    caller->ended_count = 0;
+    caller->ended_cap = 0;
+    for (size_t i = 0; i < count; i++)
+        tr_daemon_step(caller->daemon, &events[i]);
+    free(events);
+}
+
+static void tell(struct tr_caller *caller, const struct tr_event *event)
+{
+    if (!caller->daemon->is_stepping) {
+        struct tr_event copy = *event;
+        tr_daemon_step(caller->daemon, &copy);
+        return;
+    }
+    if (caller->ended_count == caller->ended_cap) {
+        size_t cap = caller->ended_cap * 2 > 64 ? caller->ended_cap * 2 : 64;
+        struct tr_event *larger = realloc(caller->ended, cap * sizeof *larger);
+        if (larger == NULL)
+            abort();
+        caller->ended = larger;
+        caller->ended_cap = cap;
+    }
+    caller->ended[caller->ended_count++] = *event;
+    uv_idle_start(&caller->teller, on_tell);
+}
+
+void tr_call_finish(struct tr_call *call, enum tr_callback_result result, unsigned status,
+                    uint64_t retry_after_ms)
+{
+    struct tr_caller *caller = call->caller;
+    struct tr_metrics *metrics = &caller->daemon->metrics;
+    call->previous->next = call->next;
+    call->next->previous = call->previous;
+    if (call->link != NULL)
+        call->link->call = NULL;
+    bool is_answered = result == TR_CALLBACK_ANSWERED;
+    metrics->callbacks_by_class[is_answered && status < 600 ? status / 100 : 0]++;
+    if (is_answered)
+        tr_histogram_add(&metrics->callback_us, tr_boot_us() - call->sent_us);
+    struct tr_event event = {.kind = TR_EVENT_CALLBACK_ENDED, .has_more = true};
+    event.of.callback.flight = call->flight;
+    event.of.callback.result = result;
+    event.of.callback.status = status;
+    event.of.callback.retry_after_ms = retry_after_ms;
+    bool is_failed = !is_answered || status / 100 != 2;
+    if (is_failed && tr_say_may(&caller->daemon->failed_lines, tr_boot_us() / 1000))
+        tr_say(TR_INFO, "callback to %.*s failed: %s%.0u", (int)call->origin.size,
+               call->origin.text,
+               is_answered                       ? "HTTP status "
+               : result == TR_CALLBACK_TIMED_OUT ? "it timed out"
+                                                 : "no connection",
+               is_answered ? status : 0);
+    tr_names_cancel(&call->wait);
+    free(call);
+    tell(caller, &event);
+}
+
+/* ---- calls ---- */
+
+bool tr_call_has_next_address(const struct tr_call *call)
+{
+    return call->wait.tries > 0 && call->wait.tries < call->wait.count;
+}
+
+static void on_found(struct tr_name_wait *wait, const struct sockaddr_storage *address)
+{
+    struct tr_call *call = (struct tr_call *)wait;
+    if (address == NULL)
+        tr_call_finish(call, TR_CALLBACK_UNREACHED, 0, 0);
+    else
+        tr_callback_connect(call, address);
+}
+
+void tr_call_start(struct tr_call *call)
+{
+    struct tr_caller *caller = call->caller;
+    struct tr_callback_pool *pool = tr_callback_pool(caller, call->origin);
+    struct tr_callback_link *link = pool->idle;
+    if (link != NULL) {
+        pool->idle = link->next_idle;
+        link->is_used_again = true;
+        link->call = call;
+        call->link = link;
+        tr_callback_send(link);
+        return;
+    }
+    struct sockaddr_storage address;
+    if (tr_address_parse(call->host, call->port, &address))
+        tr_callback_connect(call, &address);
+    else
+        tr_names_find(caller->names, call->host, &call->wait);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct tr_caller *caller = timer->data;
+    uint64_t now = tr_caller_now_ms();
+    /* The analyzer takes the ring's head, which is never freed, for a call that was. */
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc)
+    while (caller->calls.next != &caller->calls && caller->calls.next->deadline_ms <= now) {
+        struct tr_call *call = caller->calls.next;
+        if (call->link != NULL && tr_callback_is_decided(call->link))
+            tr_callback_answered(
+                call->link); /* its body does not end: nor is the connection kept */
+        else if (call->link != NULL)
+            tr_callback_fail(call->link, TR_CALLBACK_TIMED_OUT);
+        else
+            tr_call_finish(call, TR_CALLBACK_TIMED_OUT, 0, 0);
+    }
+    if (caller->calls.next != &caller->calls)
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc)
+        uv_timer_start(timer, on_deadline, caller->calls.next->deadline_ms - now, 0);
+}
+
+static struct tr_call *new_call(struct tr_caller *caller, const struct tr_effect *effect,
+                                const struct tr_record *record, const struct tr_uri *uri)
+{
+    size_t cap = 1024 + TR_TYPE_MAX + record->uri.size + record->opaque.size + uri->origin.size +
+                 uri->authority.size;
+    struct tr_call *call = malloc(sizeof *call + cap);
+    if (call == NULL)
+        abort();
+    char *bytes = (char *)(call + 1);
+    struct tr_writer out = tr_writer_on(bytes, cap);
+    tr_callback_put_request(&out, caller->daemon->node, record, uri,
+                            record->due_ms - record->lag_ms);
+    *call = (struct tr_call){
+        .caller = caller,
+        .flight = effect->of.fire.flight,
+        .deadline_ms = tr_caller_now_ms() + caller->daemon->config.callback_timeout_ms,
+        .due_us = effect->of.fire.due_mono_ms * 1000,
+        .sent_us = tr_boot_us(),
+        .is_tls = uri->is_tls,
+        .port = uri->port,
+        .bytes = bytes,
+        .size = out.size,
+        .wait.on_found = on_found,
+    };
+    tr_put_bytes(&out, uri->origin.text, uri->origin.size);
+    TR_ASSERT(!out.is_full);
+    call->origin = (struct tr_span){call->bytes + call->size, uri->origin.size};
+    memcpy(call->host, uri->host.text, uri->host.size);
+    call->host[uri->host.size] = '\0';
+    return call;
+}
+
+void tr_caller_fire(struct tr_caller *caller, const struct tr_effect *effect)
+{
+    struct tr_record record;
+    struct tr_uri uri;
+    tr_node_record(caller->daemon->node, effect->of.fire.ref, &record);
+    if (tr_uri_parse(record.uri, &uri) != NULL) {
+        struct tr_event event = {.kind = TR_EVENT_CALLBACK_ENDED};
+        event.of.callback.flight = effect->of.fire.flight;
+        event.of.callback.result = TR_CALLBACK_UNREACHED;
+        tell(caller, &event);
+        return;
+    }
+    struct tr_call *call = new_call(caller, effect, &record, &uri);
+    bool is_first = caller->calls.next == &caller->calls;
+    call->next = &caller->calls;
+    call->previous = caller->calls.previous;
+    caller->calls.previous->next = call;
+    caller->calls.previous = call;
+    if (is_first)
+        uv_timer_start(&caller->deadline, on_deadline, caller->daemon->config.callback_timeout_ms,
+                       0);
+    tr_call_start(call);
+}
+
+struct tr_caller *tr_caller_open(struct tr_daemon *daemon)
+{
+    struct tr_caller *caller = calloc(1, sizeof *caller);
+    if (caller == NULL)
+        return NULL;
+    caller->daemon = daemon;
+    caller->calls.next = &caller->calls;
+    caller->calls.previous = &caller->calls;
+    caller->tls = tr_tls_context_new(daemon->config.ca_file);
+    caller->names = tr_names_new(&daemon->loop);
+    if (caller->tls == NULL || caller->names == NULL)
+        return NULL;
+    uv_timer_init(&daemon->loop, &caller->deadline);
+    uv_timer_init(&daemon->loop, &caller->sweep);
+    uv_idle_init(&daemon->loop, &caller->teller);
+    caller->deadline.data = caller;
+    caller->sweep.data = caller;
+    caller->teller.data = caller;
+    uv_timer_start(&caller->sweep, tr_callback_sweep, SWEEP_MS, SWEEP_MS);
+    return caller;
+}
+
+void tr_caller_close(struct tr_caller *caller)
+{
+    while (caller->calls.next != &caller->calls) { /* the drain has taken too long */
+        struct tr_call *call = caller->calls.next;
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the same
+        call->previous->next = call->next;
+        call->next->previous = call->previous;
+        if (call->link != NULL) {
+            call->link->call = NULL;
+            tr_callback_close(call->link);
+        }
+        tr_names_cancel(&call->wait);
+        free(call);
+    }
+    tr_names_free(caller->names);
+    for (unsigned i = 0; i < TR_CALLBACK_POOLS; i++) {
+        for (struct tr_callback_pool *pool = caller->pools[i]; pool != NULL; pool = pool->next) {
+            for (struct tr_callback_link *link = pool->idle; link != NULL; link = link->next_idle)
+                tr_callback_close(link);
+        }
+    }
+    uv_close((uv_handle_t *)&caller->deadline, NULL);
+    uv_close((uv_handle_t *)&caller->sweep, NULL);
+    uv_close((uv_handle_t *)&caller->teller, NULL);
+}
