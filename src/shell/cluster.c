@@ -2,7 +2,8 @@
 #include "shell/cluster.h"
 
 #include "proof/proof.h"
-#include "shell/links.h"
+#include "shell/peer/links.h"
+#include "shell/peer/neighbours.h"
 #include "shell/view.h"
 
 #include <stdlib.h>
@@ -215,7 +216,8 @@ bool tr_cluster_apply(struct tr_daemon *daemon, int file, struct tr_span proof, 
         tr_problem_set(problem, 503, "the node is starting", NULL);
         return false;
     }
-    bool may = has_secret ? is_proven(daemon, proof, text) : tr_links_is_near(daemon->links, file);
+    bool may =
+        has_secret ? is_proven(daemon, proof, text) : tr_neighbours_are_near(daemon->node, file);
     if (!may) {
         tr_problem_set(problem, 403,
                        has_secret ? "to set the nodes one must prove to know the cluster's secret"

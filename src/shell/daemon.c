@@ -7,8 +7,8 @@
 #include "shell/cluster.h"
 #include "shell/front/gather.h"
 #include "shell/front/server.h"
-#include "shell/links.h"
 #include "shell/notify.h"
+#include "shell/peer/links.h"
 #include "shell/view.h"
 
 #include <errno.h>

@@ -12,8 +12,8 @@
 #define TR_SHELL_CALLBACK_CALL_H
 
 #include "shell/callback/caller.h"
-#include "shell/names.h"
 #include "shell/callback/tls.h"
+#include "shell/names.h"
 #include "wire/http.h"
 #include "wire/uri.h"
 

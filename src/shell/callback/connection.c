@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "shell/address.h"
 #include "shell/callback/call.h"
-#include "shell/links.h"
+#include "shell/peer/neighbours.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -186,8 +186,8 @@ void tr_callback_connect(struct tr_call *call, const struct sockaddr_storage *ad
 {
     struct tr_caller *caller = call->caller;
     const struct tr_config *config = &caller->daemon->config;
-    bool is_node =
-        !config->may_call_nodes && tr_links_is_at_node(caller->daemon->links, address, call->port);
+    bool is_node = !config->may_call_nodes &&
+                   tr_neighbours_have_address(caller->daemon->node, address, call->port);
     if (is_node || is_denied(config, address)) {
         caller->daemon->metrics.callbacks_denied++;
         tr_say(TR_INFO, "callback to %s refused: %s", call->host,

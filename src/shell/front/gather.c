@@ -2,8 +2,8 @@
 #include "shell/front/gather.h"
 
 #include "shell/address.h"
-#include "shell/names.h"
 #include "shell/front/server.h"
+#include "shell/names.h"
 #include "wire/http.h"
 
 #include <stdlib.h>

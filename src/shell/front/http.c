@@ -3,7 +3,8 @@
 
 #include "shell/cluster.h"
 #include "shell/front/gather.h"
-#include "shell/links.h"
+#include "shell/peer/links.h"
+#include "shell/peer/neighbours.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
             return;
         }
         if (!server->daemon->config.may_call_nodes &&
-            tr_links_is_node(server->daemon->links, &server->body.parts)) {
+            tr_neighbours_have_uri(server->daemon->node, &server->body.parts)) {
             tr_http_refuse(connection, number, 403,
                            "callback.http.uri is at a node of this cluster; [callback] to-nodes "
                            "allows that");

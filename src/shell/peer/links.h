@@ -9,8 +9,8 @@
  * Owns:    the links.
  * Bounds:  one link to each node of the view; 64 that have proven nothing yet, for two seconds.
  */
-#ifndef TR_SHELL_LINKS_H
-#define TR_SHELL_LINKS_H
+#ifndef TR_SHELL_PEER_LINKS_H
+#define TR_SHELL_PEER_LINKS_H
 
 #include "shell/daemon.h"
 #include "wire/uri.h"
@@ -29,14 +29,6 @@ void tr_links_accept(struct tr_links *links, int file);
 /* A FRAME_SEND, and a LINK_RESET, of the node. */
 void tr_links_send(struct tr_links *links, const struct tr_effect *effect);
 void tr_links_reset(struct tr_links *links, uint16_t member);
-
-/* Whether a socket's other end is on this machine, or where a node of the cluster is. */
-bool tr_links_is_near(struct tr_links *links, int file);
-
-/* Whether a URI is at a node of the cluster. */
-bool tr_links_is_node(const struct tr_links *links, const struct tr_uri *uri);
-bool tr_links_is_at_node(const struct tr_links *links, const struct sockaddr_storage *address,
-                         uint16_t port);
 
 void tr_links_close(struct tr_links *links);
 

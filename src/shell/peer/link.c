@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shell/link.h"
+#include "shell/peer/link.h"
 
 #include "base/assert.h"
 #include "proof/proof.h"

@@ -8,8 +8,8 @@
  * Bounds:  a greeting has at most TR_GREETING_MAX bytes, a frame TR_FRAME_MAX; what is to be sent
  *          is bounded by who sends: the node waits until its last frames are gone.
  */
-#ifndef TR_SHELL_LINK_H
-#define TR_SHELL_LINK_H
+#ifndef TR_SHELL_PEER_LINK_H
+#define TR_SHELL_PEER_LINK_H
 
 #include "shell/stream.h"
 #include "wire/frame.h"
