@@ -108,7 +108,7 @@
     X(RECLAIM_FULL, "a full disk is gone through for garbage")                                     \
     X(NOT_POPPING, "a node whose log is full leaves its pops to others")                           \
     X(DEAF_NO_MORE, "a node whose log was full hears what it has missed")                          \
-    X(MISSED, "a node at its barrier cannot keep what it is told, and is told again")                \
+    X(MISSED, "a node at its barrier cannot keep what it is told")                                 \
     X(LEFT_TO_OTHERS, "a node alone in its view leaves a pop to others")                           \
     X(END_SPREAD, "one that was away hears of an end, and may have moved what it ended")           \
     X(FULL_OF_LIVE, "a full disk takes no new record")                                             \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operator: nodes join, leave and are given up, step by step; and whether all is well meanwhile. */
+/* The operator: nodes join, leave and are given up; and whether all is well meanwhile. */
 #include "sim/world.h"
 
 #define HEARD_MS 3000 /* until two nodes have told each other what they know */
