@@ -340,7 +340,8 @@ static void answer_write(struct world *world, const struct open_request *request
             count_copies(world, request->write) < write->copies)
             sim_break(world, "a write was answered with too few copies");
     }
-    if (write->is_maybe && !write->is_torn && !world->model.has_faults && !world->is_tight)
+    if (write->is_maybe && !write->is_torn && !world->model.has_faults && !world->is_tight &&
+        !world->options->is_hostile)
         sim_break(world, "the outcome of a write is unknown, without a fault");
     if (effect->of.answer.detail != NULL && strstr(effect->of.answer.detail, "memory") != NULL)
         sim_fault(world, SIM_MEMORY);

@@ -25,7 +25,9 @@ static void draw_limits(struct world *world)
 {
     bool *faults = world->faults;
     for (unsigned i = SIM_FEW_CLAIMS; i <= SIM_SLICES; i++) {
-        faults[i] = sim_chance(world, 8) && world->options->nodes == 0;
+        /* What a hostile node fills them with is too much to go through bit by bit. */
+        faults[i] =
+            sim_chance(world, 8) && world->options->nodes == 0 && !world->options->is_hostile;
         if (faults[i])
             sim_fault(world, (enum sim_fault)i);
     }
