@@ -11,6 +11,7 @@
 #define NOTES_LEAST    8192
 #define NOTES_MOST     (1u << 20)
 #define WAITING_LEAST  128  /* a timer, its parts and more */
+#define SEGMENT_REST   4096 /* bytes of a segment beside its largest batch, at least */
 #define DRAIN_MS       3000 /* others have this long to hear the last */
 
 bool tr_effects_has_room(const struct tr_effects *out, uint32_t count)
@@ -100,7 +101,7 @@ static void set_limits(struct tr_node_limits *limits, size_t memory, size_t segm
     limits->memory = limits->memory > 0 ? limits->memory : usual.memory;
     TR_ASSERT(limits->waiting <= TR_NODE_WAITING_MAX && limits->waiting >= WAITING_LEAST);
     TR_ASSERT((limits->waiting & (limits->waiting - 1)) == 0);
-    TR_ASSERT(limits->batch + 4096 < segment_size);
+    TR_ASSERT(limits->batch + SEGMENT_REST < segment_size);
 }
 
 /* What only a cluster needs. */

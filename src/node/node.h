@@ -52,7 +52,7 @@ struct tr_node_limits {
     uint32_t owed;    /* records that another node is to acknowledge */
     uint32_t waiting; /* entries that wait for the log; a power of two */
     uint32_t slice;   /* records that one step looks at, of each of its walks */
-    size_t batch;     /* bytes that the log takes at once, of a segment's */
+    size_t batch;     /* bytes of entries that the log writes at once; a segment holds more */
     size_t memory;    /* bytes for records, of the memory that is left for them */
 };
 

@@ -534,15 +534,13 @@ static void hear_beat(struct tr_node *node, uint16_t index, const struct tr_fram
     peer->fill = frame->of.beat.memory_fill > frame->of.beat.disk_fill ? frame->of.beat.memory_fill
                                                                        : frame->of.beat.disk_fill;
 
-    if (frame->of.beat.disk_fill == DISK_FULL && !peer->has_missed) {
-        peer->has_missed = true;
+    bool is_full = frame->of.beat.disk_fill == DISK_FULL;
+    if (is_full && !peer->has_missed) {
         peer->is_passed |= peer->cursor > 0; /* all that it may lack is looked for */
         peer->is_behind = true;
-    } else if (frame->of.beat.disk_fill == DISK_FULL) {
-        peer->has_missed = true;
-    } else if ((peer->flags & TR_BEAT_POPPING) != 0) {
-        peer->has_missed = false;
     }
+    if (is_full || (peer->flags & TR_BEAT_POPPING) != 0)
+        peer->has_missed = is_full;
 
     /* Said after it has heard of this barrier, not before a pause of ours. */
     bool is_fresh = frame->heard_ms >= node->barrier_ms;

@@ -4,7 +4,7 @@
  * life can be held to what it promises:
  *
  *   calm   nothing fails; nodes come, leave and restart: nothing is late, double or lost
-  *   lone   one node at a time is away: timers with two copies are not late
+ *   lone   one node at a time is away: timers with two copies are not late
  *   sluggish  links stall, for so long that what they deliver then is no longer true
  *   wild   anything: nothing that was acknowledged is lost
  *
