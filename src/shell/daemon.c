@@ -25,7 +25,8 @@
 
 #define GATHER_TURNS    2
 #define LINES_MS        2000
-#define REST_US         300 /* two of them and two syncs are what a write on two nodes takes */
+#define REST_US         450 /* two of them and two syncs are what a write on two nodes takes */
+#define NAP_US          50  /* a rest that is shorter is not worth its wake-up */
 #define TABLES_SIZE     ((size_t)40 << 20)
 #define TABLES_SHARE    64 /* and one part in so many of the memory */
 #define OPERATIONS_MOST 8192
@@ -194,15 +195,14 @@ static void on_again(uv_idle_t *idle)
     (void)idle; /* its being active is all that is wanted */
 }
 
-/* What the configuration says of the cluster; without a word on that, this node alone. */
 /* At a rate at which requests come one by one, each would be synced and travel alone, and cost four
  * times as much as at full load. So what a turn has gathered goes out REST_US after what went out
- * before it, at the earliest; one that comes after a pause waits for nothing. True: it has rested,
- * and looks once more. */
+ * before it, at the earliest; one that comes after a pause waits for nothing, and a batch that has
+ * been written brings nothing to wait with. True: it has rested, and looks once more. */
 static bool rest(struct tr_daemon *daemon)
 {
     uint64_t since_us = tr_boot_us() - daemon->handed_us;
-    if (!daemon->has_events || daemon->has_rested || since_us >= REST_US)
+    if (!daemon->has_work || daemon->has_rested || since_us >= REST_US - NAP_US)
         return false;
     struct timespec left = {.tv_nsec = (long)(REST_US - since_us) * 1000};
     nanosleep(&left, NULL);
@@ -235,9 +235,10 @@ static void on_turn(uv_prepare_t *prepare)
         uv_idle_start(&daemon->again, on_again);
         return;
     }
-    if (daemon->has_events)
+    if (daemon->has_work)
         daemon->handed_us = tr_boot_us();
     daemon->has_rested = false;
+    daemon->has_work = false;
     uv_idle_stop(&daemon->again);
     for (unsigned i = 0; daemon->has_events && i < 4; i++) {
         tick(daemon);

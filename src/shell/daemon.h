@@ -43,6 +43,7 @@ struct tr_daemon {
     uv_signal_t signals[4];
     uv_timer_t drain_limit;
     bool has_events;       /* since the node's last tick, so the log may have something to write */
+    bool has_work;         /* among them some that others have sent, of which more may come */
     bool is_busy;          /* something happened in this turn */
     unsigned gathering;    /* turns that the log's next batch may still wait for more */
     uint64_t handed_us;    /* when what a turn has gathered last went out */
