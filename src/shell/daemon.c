@@ -26,6 +26,7 @@
 #define GATHER_TURNS    2
 #define LINES_MS        2000
 #define REST_US         450 /* two of them and two syncs are what a write on two nodes takes */
+#define WORK_ENOUGH     32  /* events that make a batch which need not wait for more */
 #define NAP_US          50  /* a rest that is shorter is not worth its wake-up */
 #define TABLES_SIZE     ((size_t)40 << 20)
 #define TABLES_SHARE    64 /* and one part in so many of the memory */
@@ -202,7 +203,9 @@ static void on_again(uv_idle_t *idle)
 static bool rest(struct tr_daemon *daemon)
 {
     uint64_t since_us = tr_boot_us() - daemon->handed_us;
-    if (!daemon->has_work || daemon->has_rested || since_us >= REST_US - NAP_US)
+    bool is_much = daemon->work >= WORK_ENOUGH || daemon->handed >= WORK_ENOUGH;
+    bool is_needless = daemon->work == 0 || is_much || daemon->has_rested;
+    if (is_needless || since_us >= REST_US - NAP_US)
         return false;
     struct timespec left = {.tv_nsec = (long)(REST_US - since_us) * 1000};
     nanosleep(&left, NULL);
@@ -235,10 +238,12 @@ static void on_turn(uv_prepare_t *prepare)
         uv_idle_start(&daemon->again, on_again);
         return;
     }
-    if (daemon->has_work)
+    if (daemon->work > 0) {
         daemon->handed_us = tr_boot_us();
+        daemon->handed = daemon->work;
+    }
     daemon->has_rested = false;
-    daemon->has_work = false;
+    daemon->work = 0;
     uv_idle_stop(&daemon->again);
     for (unsigned i = 0; daemon->has_events && i < 4; i++) {
         tick(daemon);

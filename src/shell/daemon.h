@@ -43,10 +43,11 @@ struct tr_daemon {
     uv_signal_t signals[4];
     uv_timer_t drain_limit;
     bool has_events;       /* since the node's last tick, so the log may have something to write */
-    bool has_work;         /* among them some that others have sent, of which more may come */
+    unsigned work;         /* of these, such as others have sent, of which more may come */
     bool is_busy;          /* something happened in this turn */
     unsigned gathering;    /* turns that the log's next batch may still wait for more */
-    uint64_t handed_us;    /* when what a turn has gathered last went out */
+    unsigned handed;       /* so much went out last, */
+    uint64_t handed_us;    /* and when */
     bool has_rested;       /* since then */
     uv_idle_t again;       /* active: the loop only looks, and does not wait */
     uint64_t now_us;       /* boot clock, at the last step */

@@ -24,9 +24,9 @@ void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event)
     daemon->is_stepping = true;
     daemon->has_events = true;
     daemon->is_busy = true;
-    daemon->has_work |= event->kind == TR_EVENT_REQUEST_RECEIVED ||
-                        event->kind == TR_EVENT_FRAME_RECEIVED ||
-                        event->kind == TR_EVENT_CALLBACK_ENDED;
+    daemon->work += event->kind == TR_EVENT_REQUEST_RECEIVED ||
+                    event->kind == TR_EVENT_FRAME_RECEIVED ||
+                    event->kind == TR_EVENT_CALLBACK_ENDED;
     daemon->now_us = tr_boot_us();
     event->now_ms = daemon->now_us / 1000;
     event->wall_ms = (daemon->now_us + daemon->wall_base_us) / 1000;
