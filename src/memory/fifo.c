@@ -40,6 +40,15 @@ bool tr_fifo_push(struct tr_fifo *fifo, struct tr_arena *arena, struct tr_fifo_e
     return true;
 }
 
+struct tr_fifo_entry tr_fifo_first(const struct tr_fifo *fifo, const struct tr_arena *arena)
+{
+    TR_ASSERT(fifo->count > 0);
+    const struct chunk *head = tr_arena_at(arena, fifo->head);
+    TR_ASSERT(head->begin < head->end);
+    struct entry entry = head->entries[head->begin];
+    return (struct tr_fifo_entry){entry.ref, (uint64_t)entry.due_high << 32 | entry.due_low};
+}
+
 struct tr_fifo_entry tr_fifo_pop(struct tr_fifo *fifo, struct tr_arena *arena)
 {
     TR_ASSERT(fifo->count > 0);

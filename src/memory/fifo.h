@@ -24,6 +24,9 @@ struct tr_fifo {
 /* False, and nothing has changed, when the arena is full. */
 bool tr_fifo_push(struct tr_fifo *fifo, struct tr_arena *arena, struct tr_fifo_entry entry);
 
+/* The oldest entry; the queue must not be empty. */
+struct tr_fifo_entry tr_fifo_first(const struct tr_fifo *fifo, const struct tr_arena *arena);
+
 /* Takes the oldest entry; the queue must not be empty. */
 struct tr_fifo_entry tr_fifo_pop(struct tr_fifo *fifo, struct tr_arena *arena);
 

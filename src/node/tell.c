@@ -204,51 +204,52 @@ void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record)
     }
 }
 
-/* Those who were told and have not said that they have it. */
+/* What is owed longest; what is no longer owed falls out. False: nothing is. */
+static bool owed_longest(struct tr_node *node, uint16_t index, struct tr_fifo_entry *entry,
+                         struct tr_record *record)
+{
+    struct tr_fifo *owed = &node->peers[index].owed;
+    for (; owed->count > 0; tr_fifo_pop(owed, &node->arena)) {
+        *entry = tr_fifo_first(owed, &node->arena);
+        if (tr_arena_holds(&node->arena, entry->ref) && tr_is_owed(node, entry->ref, index, record))
+            return true;
+    }
+    return false;
+}
+
+/* Those who were told and have not said that they have it. The queue is in the order of due times:
+ * behind one that is not due none is. */
 void tr_owed_run(struct tr_node *node, uint16_t index)
 {
     struct tr_peer *peer = &node->peers[index];
+    struct tr_record record;
+    struct tr_fifo_entry entry;
     if (peer->owed.count == 0 || node->now_ms < peer->owed_ms)
         return;
     bool is_long = peer->owed.count > OWED_LONG; /* most of it is acknowledged by now */
     peer->owed_ms = node->now_ms + (is_long ? OWED_WALK_MS / 8 : OWED_WALK_MS);
-    for (uint32_t count = peer->owed.count; count > 0; count--) {
-        struct tr_record record;
-        struct tr_fifo_entry entry = tr_fifo_pop(&peer->owed, &node->arena);
-        if (!tr_arena_holds(&node->arena, entry.ref) ||
-            !tr_is_owed(node, entry.ref, index, &record))
-            continue;
+    while (peer->count < OWED_WINDOW && owed_longest(node, index, &entry, &record) &&
+           entry.due_ms <= node->steady_ms) {
+        tr_fifo_pop(&peer->owed, &node->arena);
         /* Who moves a record from there tells it to let go when others have it; but one that has
          * missed something must not go on with what it has until then. */
         bool is_sent =
             tr_is_listed(&record, index) || is_owed_drop(&record, index) || peer->has_missed;
         if (!is_sent)
             continue;
-        if (entry.due_ms <= node->steady_ms && peer->count < OWED_WINDOW) {
-            tr_cover(node, RULE_OWED);
-            tr_send_owed(node, index, &record);
-            entry.due_ms = node->steady_ms + AGAIN_OWED_MS;
-        }
+        tr_cover(node, RULE_OWED);
+        tr_send_owed(node, index, &record);
+        entry.due_ms = node->steady_ms + AGAIN_OWED_MS;
         if (!tr_fifo_push(&peer->owed, &node->arena, entry))
             peer->is_behind = true;
     }
 }
 
-/* What is no longer owed falls out. */
 bool tr_owes_nothing(struct tr_node *node, uint16_t index)
 {
-    struct tr_peer *peer = &node->peers[index];
-    for (uint32_t count = peer->owed.count; count > 0; count--) {
-        struct tr_record record;
-        struct tr_fifo_entry entry = tr_fifo_pop(&peer->owed, &node->arena);
-        if (!tr_arena_holds(&node->arena, entry.ref) ||
-            !tr_is_owed(node, entry.ref, index, &record))
-            continue;
-        if (!tr_fifo_push(&peer->owed, &node->arena, entry))
-            peer->is_behind = true;
-        return false;
-    }
-    return true;
+    struct tr_fifo_entry entry;
+    struct tr_record record;
+    return !owed_longest(node, index, &entry, &record);
 }
 
 /* ---- what happens here ---- */
