@@ -2,6 +2,16 @@
 /* What the node notes, as lines of the log. */
 #include "shell/daemon.h"
 
+#define STEP_SMALL_MS                                                                              \
+    100 /* a wall clock that is kept right by others is set by less all the time */
+
+static void say_stepped(long long offset_ms)
+{
+    bool is_small = offset_ms > -STEP_SMALL_MS && offset_ms < STEP_SMALL_MS;
+    tr_say(is_small ? TR_INFO : TR_STATUS,
+           "the wall clock is %lld ms from where it was; timers are not moved by it", offset_ms);
+}
+
 static void say_cluster_note(const struct tr_daemon *daemon, const struct tr_effect *effect)
 {
     unsigned long long number = effect->of.note.number;
@@ -91,8 +101,7 @@ void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect
                (unsigned long long)effect->of.note.id, number);
         return;
     case TR_NOTE_CLOCK_STEPPED:
-        tr_say(TR_STATUS, "the wall clock is %lld ms from where it was; timers are not moved by it",
-               (long long)number);
+        say_stepped((long long)number);
         return;
     case TR_NOTE_PEER_UP:
     case TR_NOTE_PEER_DOWN:
