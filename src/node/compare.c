@@ -207,7 +207,7 @@ static void run_walk(struct tr_node *node, uint16_t index)
                 tr_cover(node, RULE_COMPARED);
             set_acked(node, ref, tr_place_of(&record, index), is_equal);
         }
-        if (!tr_is_owed(node, ref, index, &record))
+        if (!tr_is_owed(node, ref, index, &record) || !tr_is_sent_again(node, index, &record))
             continue;
         if (is_shared(&record, index) && let_go(node, peer, ref, bucket)) {
             peer->cursor = hash;

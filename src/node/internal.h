@@ -635,6 +635,7 @@ tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_record *named
                        struct tr_record *held);
 void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record);
 bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record);
+bool tr_is_sent_again(const struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_send_take_back(struct tr_node *node, uint16_t peer, const struct tr_record *record);

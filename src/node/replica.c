@@ -406,6 +406,16 @@ static void pass_drop(struct tr_node *node, uint16_t peer, const struct tr_recor
             });
 }
 
+/* Whether a node shows a record that moves and comes from there, though it had let that go: a write
+ * came late, and it would pop beside those to whom the record moves. */
+static bool has_come_back(const struct tr_node *node, uint16_t peer, const struct tr_record *record,
+                          tr_ref ref)
+{
+    struct tr_record held;
+    tr_book_unpack(&node->book, ref, &held);
+    return (record->flags & TR_RECORD_MOVING) != 0 && !tr_is_named(&held, peer);
+}
+
 void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *travelling)
 {
     struct tr_record *record = &travelling->record;
@@ -464,6 +474,11 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
     }
     if (result == TR_RESULT_FULL)
         pass_up(node, peer, record);
+    if (result == TR_RESULT_HELD && has_come_back(node, peer, record, ref)) {
+        tr_cover(node, RULE_CAME_BACK);
+        tr_send_drop(node, peer, record);
+        return;
+    }
     if (result != TR_RESULT_STORED && result != TR_RESULT_HELD)
         return;
     if (has_any)

@@ -93,6 +93,7 @@
     X(DRAINED, "a node stops, and others make its pops")                                           \
     X(SKEWED, "a node whose clock is ahead refuses writes")                                        \
     X(LATE_WRITE, "a write comes after its record was let go")                                     \
+    X(CAME_BACK, "a node that had let a record go holds it again, and is told to let it go")       \
     X(MOVED_BEFORE, "a write comes after its record moved away from here")                         \
     X(DROPS_FULL, "a drop waits since too many are remembered")                                    \
     X(CLAIMS_FULL, "a node claims more than can be remembered")                                    \
