@@ -469,6 +469,7 @@ void tr_count(struct tr_node *node, const struct tr_record *record, int by);
 
 /* What a tombstone has no use for. */
 void tr_strip(struct tr_record *record);
+void tr_let_others_go(struct tr_record *record);
 
 /* Ends a record at `order`: it is gone, or a tombstone that remembers its key. Returns that. */
 tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order);

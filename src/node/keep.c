@@ -39,7 +39,7 @@ void tr_count(struct tr_node *node, const struct tr_record *record, int by)
 }
 
 /* Who held it on its way, and is not of the list, is to be told that it is over. */
-static void let_others_go(struct tr_record *record)
+void tr_let_others_go(struct tr_record *record)
 {
     uint8_t count = record->from_count;
     record->from_count = 0;
@@ -81,7 +81,7 @@ tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
     }
     bool is_keyed = (record.flags & TR_RECORD_KEYED) != 0;
     uint64_t keep_ms = tr_breaks(node, TWIN_FORGET_AT_ONCE) ? 0 : TOMBSTONE_MS;
-    let_others_go(&record);
+    tr_let_others_go(&record);
     record.flags = (uint8_t)((record.flags & TR_RECORD_KEYED) | TR_RECORD_TOMBSTONE);
     record.due_ms = node->steady_ms + (is_keyed ? node->config.key_keep_ms : keep_ms);
     record.lag_ms = 0;

@@ -656,13 +656,14 @@ void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame_a
     refuse(node, peer, ask->operation, &found, is_held ? TR_RESULT_HELD : TR_RESULT_NONE);
 }
 
-/* Of one that is over no text is kept; and if it was moving, it has arrived. */
+/* Of one that is over no text is kept; and if it was moving, it has arrived. Who held it before is
+ * told by everybody, since the one that has ended it may not reach it. */
 static tr_ref put_tombstone(struct tr_node *node, tr_ref ref, const struct tr_record *held,
                             struct tr_record *record)
 {
     tr_strip(record);
     if ((held->flags & ~record->flags & TR_RECORD_MOVING) != 0)
-        record->from_count = 0;
+        tr_let_others_go(record);
     ref = tr_put(node, record, ref);
     TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
     tr_arm(node, ref);
