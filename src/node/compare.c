@@ -49,6 +49,7 @@ void tr_compare_begin(struct tr_node *node, uint16_t index)
     peer->own_sums = tr_arena_take(&node->arena, TR_ARENA_STRING, size, false);
     peer->is_behind = true;
     peer->cursor = 0;
+    peer->passed = 0;
     peer->sum_cursor = 0;
     peer->has_sent_sums = false;
     peer->compare_ms = node->now_ms;
@@ -172,54 +173,77 @@ static bool let_go(struct tr_node *node, struct tr_peer *peer, tr_ref ref, unsig
     return is_absent;
 }
 
+/* Where the walk goes on: behind the last part of a timer that it has looked at. If that is no
+ * longer where it was, all parts are looked at again. */
+static struct tr_index_walk resume(const struct tr_node *node, struct tr_peer *peer)
+{
+    struct tr_index_walk walk = tr_index_seek(&node->book.index, peer->cursor);
+    tr_ref ref = peer->passed_ref;
+    for (unsigned i = 0; i < peer->passed; i++) {
+        if (!tr_index_next(&walk, &ref))
+            ref = TR_ARENA_NONE;
+    }
+    if (peer->passed == 0 || ref == peer->passed_ref)
+        return walk;
+    peer->passed = 0;
+    return tr_index_seek(&node->book.index, peer->cursor);
+}
+
+/* One record of the walk. False: there is no room for more now. */
+static bool walk_record(struct tr_node *node, uint16_t index, tr_ref ref, uint64_t hash)
+{
+    struct tr_peer *peer = &node->peers[index];
+    struct tr_record record;
+    unsigned bucket = (unsigned)(hash >> 52);
+    bool is_equal = peer->compare == COMPARE_DONE && bit(peer->equal, bucket);
+    if (is_equal && bit(peer->dirty, bucket)) {
+        tr_cover(node, RULE_DIRTY);
+        is_equal = false;
+    }
+    tr_book_unpack(&node->book, ref, &record);
+    if (peer->compare == COMPARE_DONE && is_shared(&record, index)) {
+        if (is_equal)
+            tr_cover(node, RULE_COMPARED);
+        set_acked(node, ref, tr_place_of(&record, index), is_equal);
+    }
+    if (!tr_is_owed(node, ref, index, &record))
+        return true;
+    if (is_shared(&record, index) && let_go(node, peer, ref, bucket))
+        return false;
+    struct tr_fifo_entry entry = {ref, node->steady_ms + AGAIN_OWED_MS};
+    if (!tr_can_send(node, index, MESSAGE_COPY) || !tr_fifo_push(&peer->owed, &node->arena, entry))
+        return false;
+    tr_send_owed(node, index, &record);
+    return true;
+}
+
 /* What the other is not known to have, in the order of hashes: parts of one timer together. */
 static void run_walk(struct tr_node *node, uint16_t index)
 {
     struct tr_peer *peer = &node->peers[index];
-    struct tr_index_walk walk = tr_index_seek(&node->book.index, peer->cursor);
-    uint64_t last = peer->cursor;
+    struct tr_index_walk walk = resume(node, peer);
     for (unsigned i = 0; peer->is_behind; i++) {
-        struct tr_record record;
         tr_ref ref = TR_ARENA_NONE;
         if (!tr_index_next(&walk, &ref)) {
             peer->is_behind = peer->is_passed;
             peer->is_passed = false;
             peer->cursor = 0;
+            peer->passed = 0;
             tr_compare_end(node, index);
             return;
         }
         uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
-        if (hash != last && (i >= tr_slice(node, WALK_SLICE) || peer->count >= WINDOW ||
-                             peer->owed.count >= node->config.limits.owed)) {
+        if (hash != peer->cursor) {
             peer->cursor = hash;
-            return;
+            peer->passed = 0;
+            if (i >= tr_slice(node, WALK_SLICE) || peer->count >= WINDOW ||
+                peer->owed.count >= node->config.limits.owed)
+                return;
         }
-        last = hash;
-        unsigned bucket = (unsigned)(hash >> 52);
-        bool is_equal = peer->compare == COMPARE_DONE && bit(peer->equal, bucket);
-        if (is_equal && bit(peer->dirty, bucket)) {
-            tr_cover(node, RULE_DIRTY);
-            is_equal = false;
-        }
-        tr_book_unpack(&node->book, ref, &record);
-        if (peer->compare == COMPARE_DONE && is_shared(&record, index)) {
-            if (is_equal)
-                tr_cover(node, RULE_COMPARED);
-            set_acked(node, ref, tr_place_of(&record, index), is_equal);
-        }
-        if (!tr_is_owed(node, ref, index, &record) || !tr_is_sent_again(node, index, &record))
-            continue;
-        if (is_shared(&record, index) && let_go(node, peer, ref, bucket)) {
-            peer->cursor = hash;
-            return;
-        }
-        struct tr_fifo_entry entry = {ref, node->steady_ms + AGAIN_OWED_MS};
-        if (!tr_can_send(node, index, MESSAGE_COPY) ||
-            !tr_fifo_push(&peer->owed, &node->arena, entry)) {
-            peer->cursor = hash; /* from here on in a later step */
-            return;
-        }
-        tr_send_owed(node, index, &record);
+        if (!walk_record(node, index, ref, hash))
+            return; /* from here on in a later step */
+        peer->passed++;
+        peer->passed_ref = ref;
     }
 }
 

@@ -166,7 +166,9 @@ struct tr_peer {
     bool is_passed;   /* and the walk must come again */
 
     bool has_told;   /* since the link is up it has said what it owes */
-    uint64_t cursor; /* of that walk: records up to this hash were looked at */
+    uint64_t cursor; /* of that walk: records up to this hash were looked at, */
+    unsigned passed; /* and of this hash so many, up to that one */
+    tr_ref passed_ref;
     tr_mono_ms linked_ms;
     tr_mono_ms up_ms; /* since when it is up, or is not */
     tr_mono_ms heard_ms;
@@ -636,7 +638,6 @@ tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_record *named
                        struct tr_record *held);
 void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record);
 bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record);
-bool tr_is_sent_again(const struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record);
 void tr_send_take_back(struct tr_node *node, uint16_t peer, const struct tr_record *record);

@@ -135,6 +135,7 @@ void tr_link_down(struct tr_node *node, uint16_t index)
     peer->has_told = false;
     peer->is_behind = true;
     peer->cursor = 0;
+    peer->passed = 0;
     peer->tick_ms = 0;
     peer->version = 0;
     peer->has_missed = false;

@@ -204,13 +204,6 @@ void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record)
     }
 }
 
-/* Who moves a record from there tells it to let go when others have it; but one that has missed
- * something must not go on with what it has until then. */
-bool tr_is_sent_again(const struct tr_node *node, uint16_t peer, const struct tr_record *record)
-{
-    return tr_is_listed(record, peer) || is_owed_drop(record, peer) || node->peers[peer].has_missed;
-}
-
 /* What is owed longest; what is no longer owed falls out. False: nothing is. */
 static bool owed_longest(struct tr_node *node, uint16_t index, struct tr_fifo_entry *entry,
                          struct tr_record *record)
@@ -238,7 +231,11 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
     while (peer->count < OWED_WINDOW && owed_longest(node, index, &entry, &record) &&
            entry.due_ms <= node->steady_ms) {
         tr_fifo_pop(&peer->owed, &node->arena);
-        if (!tr_is_sent_again(node, index, &record))
+        /* Who moves a record from there tells it to let go when others have it; but one that has
+         * missed something must not go on with what it has until then. */
+        bool is_sent =
+            tr_is_listed(&record, index) || is_owed_drop(&record, index) || peer->has_missed;
+        if (!is_sent)
             continue;
         tr_cover(node, RULE_OWED);
         tr_send_owed(node, index, &record);
