@@ -180,7 +180,8 @@ static struct tr_index_walk resume(const struct tr_node *node, struct tr_peer *p
     struct tr_index_walk walk = tr_index_seek(&node->book.index, peer->cursor);
     tr_ref ref = peer->passed_ref;
     for (unsigned i = 0; i < peer->passed; i++) {
-        if (!tr_index_next(&walk, &ref))
+        if (!tr_index_next(&walk, &ref) ||
+            tr_book_hash(tr_book_id(&node->book, ref)) != peer->cursor)
             ref = TR_ARENA_NONE;
     }
     if (peer->passed == 0 || ref == peer->passed_ref)
@@ -210,7 +211,7 @@ static bool walk_record(struct tr_node *node, uint16_t index, tr_ref ref, uint64
         return true;
     if (is_shared(&record, index) && let_go(node, peer, ref, bucket))
         return false;
-    struct tr_fifo_entry entry = {ref, node->steady_ms + AGAIN_OWED_MS};
+    struct tr_fifo_entry entry = {ref, node->now_ms + AGAIN_OWED_MS};
     if (!tr_can_send(node, index, MESSAGE_COPY) || !tr_fifo_push(&peer->owed, &node->arena, entry))
         return false;
     tr_send_owed(node, index, &record);

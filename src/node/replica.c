@@ -413,7 +413,8 @@ static bool has_come_back(const struct tr_node *node, uint16_t peer, const struc
 {
     struct tr_record held;
     tr_book_unpack(&node->book, ref, &held);
-    return (record->flags & TR_RECORD_MOVING) != 0 && !tr_is_named(&held, peer);
+    return (record->flags & TR_RECORD_MOVING) != 0 && tr_is_named(record, peer) &&
+           !tr_is_named(&held, peer);
 }
 
 void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *travelling)
@@ -476,7 +477,8 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
         pass_up(node, peer, record);
     if (result == TR_RESULT_HELD && has_come_back(node, peer, record, ref)) {
         tr_cover(node, RULE_CAME_BACK);
-        tr_send_drop(node, peer, record);
+        if (tr_book_state(&node->book, ref) != TR_STATE_UNSAFE)
+            tr_send_drop(node, peer, record); /* else it is shown again */
         return;
     }
     if (result != TR_RESULT_STORED && result != TR_RESULT_HELD)
@@ -503,6 +505,45 @@ void tr_replica_take_back(struct tr_node *node, const struct tr_record *named)
     tr_forget(node, ref);
 }
 
+/* Whether a drop leaves what is held here as it is, now or for good; then that is seen to. */
+static bool is_kept(struct tr_node *node, uint16_t peer, const struct tr_record *named,
+                    uint64_t operation, tr_ref ref, const struct tr_record *held)
+{
+    struct tr_order own = tr_record_order(held);
+    struct tr_order order = tr_record_order(named);
+    if (!tr_has_room(node, held)) {
+        pass_up(node, peer, named);
+        return true;
+    }
+    if (operation != 0 && tr_is_same_write(held, named)) {
+        wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
+        return true; /* the very thing, and on its way */
+    }
+    if (tr_order_compare(&own, &order) > 0) {
+        tr_cover(node, RULE_DROP_REFUSED);
+        if (operation != 0)
+            refuse(node, peer, operation, held, TR_RESULT_STALE);
+        else
+            tr_send_copy(node, peer, held);
+        return true;
+    }
+    bool is_end = (held->flags & TR_RECORD_TOMBSTONE) != 0;
+    if (operation == 0 && is_end && tr_order_compare(&own, &order) == 0) {
+        wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
+        return true; /* it may be the only one to know who else is to hear of the end */
+    }
+    if (is_busy(node, ref) && tr_is_same_write(held, named)) {
+        tr_cover(node, RULE_DROP_BUSY);
+        return true; /* it is asked again */
+    }
+    if (operation == 0 && !tr_can_drop(node, named->id, named->part)) {
+        tr_claim_moved(node, peer, named); /* likewise; and it is others' to pop */
+        miss(node, peer);
+        return true;
+    }
+    return false;
+}
+
 void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
                      uint64_t operation)
 {
@@ -510,33 +551,8 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
     tr_ref ref = tr_book_find(&node->book, named->id, named->part);
     if (ref != TR_ARENA_NONE) {
         tr_book_unpack(&node->book, ref, &held);
-        struct tr_order own = tr_record_order(&held);
-        struct tr_order order = tr_record_order(named);
-        if (!tr_has_room(node, &held)) {
-            pass_up(node, peer, named);
+        if (is_kept(node, peer, named, operation, ref, &held))
             return;
-        }
-        if (operation != 0 && tr_is_same_write(&held, named)) {
-            wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
-            return; /* the very thing, and on its way */
-        }
-        if (tr_order_compare(&own, &order) > 0) {
-            tr_cover(node, RULE_DROP_REFUSED);
-            if (operation != 0)
-                refuse(node, peer, operation, &held, TR_RESULT_STALE);
-            else
-                tr_send_copy(node, peer, &held);
-            return;
-        }
-        if (is_busy(node, ref) && tr_is_same_write(&held, named)) {
-            tr_cover(node, RULE_DROP_BUSY);
-            return; /* it is asked again */
-        }
-        if (operation == 0 && !tr_can_drop(node, named->id, named->part)) {
-            tr_claim_moved(node, peer, named); /* likewise; and it is others' to pop */
-            miss(node, peer);
-            return;
-        }
     }
     if (ref == TR_ARENA_NONE ? !tr_can_wait(node) : !tr_has_room(node, &held))
         return; /* likewise */

@@ -192,7 +192,7 @@ void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record)
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_names(record, names);
     for (unsigned i = 0; i < count; i++) {
-        struct tr_fifo_entry entry = {ref, node->steady_ms + AGAIN_OWED_MS};
+        struct tr_fifo_entry entry = {ref, node->now_ms + AGAIN_OWED_MS};
         if (names[i] == 0 || !is_owed(node, ref, names[i], record))
             continue;
         struct tr_peer *peer = &node->peers[names[i]];
@@ -228,8 +228,8 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
         return;
     bool is_long = peer->owed.count > OWED_LONG; /* most of it is acknowledged by now */
     peer->owed_ms = node->now_ms + (is_long ? OWED_WALK_MS / 8 : OWED_WALK_MS);
-    while (peer->count < OWED_WINDOW && owed_longest(node, index, &entry, &record) &&
-           entry.due_ms <= node->steady_ms) {
+    while (owed_longest(node, index, &entry, &record) && entry.due_ms <= node->now_ms &&
+           peer->count < OWED_WINDOW) {
         tr_fifo_pop(&peer->owed, &node->arena);
         /* Who moves a record from there tells it to let go when others have it; but one that has
          * missed something must not go on with what it has until then. */
@@ -239,9 +239,11 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
             continue;
         tr_cover(node, RULE_OWED);
         tr_send_owed(node, index, &record);
-        entry.due_ms = node->steady_ms + AGAIN_OWED_MS;
-        if (!tr_fifo_push(&peer->owed, &node->arena, entry))
+        entry.due_ms = node->now_ms + AGAIN_OWED_MS;
+        if (!tr_fifo_push(&peer->owed, &node->arena, entry)) {
+            peer->is_passed |= peer->cursor > 0;
             peer->is_behind = true;
+        }
     }
 }
 

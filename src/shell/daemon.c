@@ -243,13 +243,13 @@ static void on_turn(uv_prepare_t *prepare)
         daemon->handed = daemon->work;
     }
     daemon->has_rested = false;
-    daemon->work = 0;
     uv_idle_stop(&daemon->again);
     for (unsigned i = 0; daemon->has_events && i < 4; i++) {
         tick(daemon);
         daemon->has_events = false;
         tr_streams_flush(&daemon->streams); /* may read on, and bring new events */
     }
+    daemon->work = 0;
     if (daemon->has_events) /* the node was promised a tick */
         uv_idle_start(&daemon->again, on_again);
     daemon->is_busy = false;
