@@ -81,7 +81,8 @@ struct world *sim_world_new(const struct sim_options *options)
     world->now_ms = 1700000000000u + sim_draw(world, (uint64_t)1 << 33);
     world->began_ms = world->now_ms;
     world->hostile = MACHINES_MAX;
-    world->steps_most = STEPS_MAX;
+    /* Most of what many nodes do is that each says to each that it is alive. */
+    world->steps_most = STEPS_MAX * (1 + (uint64_t)options->nodes * options->nodes / 100);
     sim_model_init(&world->model);
     for (uint32_t i = 0; i < RECEIVERS; i++)
         world->receiver_status[i] = 200;
