@@ -10,13 +10,11 @@
 #define TR_BASE_RECORD_H
 
 #include "base/span.h"
+#include "base/time.h"
 
 #include <stdint.h>
 
 typedef uint64_t tr_timer_id;
-typedef uint64_t tr_mono_ms;   /* boot clock, milliseconds */
-typedef uint64_t tr_wall_ms;   /* since 1970, milliseconds; steps when someone sets the clock */
-typedef uint64_t tr_steady_ms; /* wall time at the start, plus boot clock since: never steps */
 
 #define TR_LIST_MAX    8                         /* nodes of a record's list */
 #define TR_FROM_MAX    16                        /* other nodes that may hold a copy */

@@ -43,7 +43,7 @@ static void ask_all(struct tr_node *node, struct tr_operation *operation)
         operation->is_complete &= is_up || !is_wide || node->members[i].role == TR_ROLE_NONE;
         if (!is_asked || !is_up)
             continue;
-        tr_cover(node, operation->kind == TR_API_REDRIVE ? RULE_REDRIVEN : RULE_READ);
+        tr_cover(&node->trial, operation->kind == TR_API_REDRIVE ? RULE_REDRIVEN : RULE_READ);
         tr_operation_open(operation, i);
         tr_send(node, (uint16_t)i,
                 (struct tr_message){
@@ -133,7 +133,7 @@ void tr_ask_conclude(struct tr_node *node, struct tr_operation *operation, bool 
     /* It may have moved from one that was asked late to one that was asked early. */
     bool is_sought = !operation->is_found && operation->kind != TR_API_REDRIVE;
     if (is_sought && !is_over && !operation->is_late && tr_is_wide(node)) {
-        tr_cover(node, RULE_ASKED_AGAIN);
+        tr_cover(&node->trial, RULE_ASKED_AGAIN);
         operation->is_late = true;
         tr_operation_renumber(node, operation);
         memset(operation->open, 0, sizeof operation->open);

@@ -28,9 +28,9 @@ void tr_barrier_begin(struct tr_node *node)
 {
     if (node->is_popping)
         tr_claim_flights(node);
-    node->is_popping = tr_breaks(node, TWIN_NO_BARRIER);
+    node->is_popping = tr_breaks(&node->trial, MUTANT_NO_BARRIER);
     node->is_serving |= node->is_popping;
-    node->barrier_ms = node->now_ms;
+    node->barrier_ms = node->time.now_ms;
     node->stats.barriers++;
     node->announced_ms = 0;
     node->ahead_least_ms = BARRIER_AHEAD_MS;
@@ -52,10 +52,10 @@ static bool has_heard_all(const struct tr_node *node)
         bool is_coming = peer->is_linked && !peer->is_up;
         bool is_joining = node->members[0].role == TR_ROLE_JOINING;
         uint64_t patience = is_joining || is_coming ? BARRIER_MOST_MS : BARRIER_MS;
-        if (tr_breaks(node, TWIN_BARRIER_IN_HASTE))
+        if (tr_breaks(&node->trial, MUTANT_BARRIER_IN_HASTE))
             patience = BARRIER_MS / 2;
-        bool is_silent = !peer->is_up && node->now_ms >= node->barrier_ms + patience;
-        bool is_over = is_silent || node->now_ms >= node->barrier_ms + BARRIER_MOST_MS;
+        bool is_silent = !peer->is_up && node->time.now_ms >= node->barrier_ms + patience;
+        bool is_over = is_silent || node->time.now_ms >= node->barrier_ms + BARRIER_MOST_MS;
         bool is_meant = node->members[i].role != TR_ROLE_NONE || peer->is_up || is_alone;
         if (is_meant && !is_over && !peer->has_told)
             return false;
@@ -77,12 +77,13 @@ static bool is_announced(const struct tr_node *node)
  * it does. */
 void tr_barrier_run(struct tr_node *node)
 {
-    tr_cover(node, RULE_BARRIER);
-    if (node->announced_ms != 0 && node->now_ms > node->announced_ms + node->ahead_least_ms / 2) {
+    tr_cover(&node->trial, RULE_BARRIER);
+    if (node->announced_ms != 0 &&
+        node->time.now_ms > node->announced_ms + node->ahead_least_ms / 2) {
         /* Too late to be true: it is announced once more, and on slow links with more time. */
         node->announced_ms = 0;
-        tr_cover(node, RULE_ANNOUNCED_AGAIN);
-        if (node->ahead_least_ms < AHEAD_MOST_MS && !tr_breaks(node, TWIN_ANNOUNCE_ONCE))
+        tr_cover(&node->trial, RULE_ANNOUNCED_AGAIN);
+        if (node->ahead_least_ms < AHEAD_MOST_MS && !tr_breaks(&node->trial, MUTANT_ANNOUNCE_ONCE))
             node->ahead_least_ms *= 2;
     }
     if (node->announced_ms == 0) {
@@ -94,7 +95,7 @@ void tr_barrier_run(struct tr_node *node)
         if (node->last_stamp > clock && node->last_stamp - clock <= (uint64_t)CEILING_MS << 16)
             return;
         node->popping_from_ms = (clock >> 16) + node->ahead_least_ms;
-        node->announced_ms = node->now_ms;
+        node->announced_ms = node->time.now_ms;
         tr_beat_now(node);
     }
     if (!is_announced(node))
@@ -109,11 +110,12 @@ void tr_barrier_run(struct tr_node *node)
 /* Its loop stood still for so long that others took it for dead. */
 void tr_barrier_notice(struct tr_node *node, struct tr_effects *out)
 {
-    if (!node->is_popping || node->wake_ms == TR_NODE_NEVER ||
-        node->now_ms <= node->wake_ms + SUSPECT_MS || tr_breaks(node, TWIN_NO_BARRIER))
+    if (!node->is_popping || node->wake_ms == TR_NEVER ||
+        node->time.now_ms <= node->wake_ms + SUSPECT_MS ||
+        tr_breaks(&node->trial, MUTANT_NO_BARRIER))
         return;
-    tr_cover(node, RULE_BARRIER_AGAIN);
-    tr_note(out, TR_NOTE_STOOD_STILL, 0, node->now_ms - node->wake_ms);
+    tr_cover(&node->trial, RULE_BARRIER_AGAIN);
+    tr_note(out, TR_NOTE_STOOD_STILL, 0, node->time.now_ms - node->wake_ms);
     tr_barrier_begin(node);
 }
 
@@ -121,8 +123,8 @@ tr_mono_ms tr_barrier_wake_at(const struct tr_node *node)
 {
     tr_mono_ms at = node->barrier_ms + BARRIER_MS;
     if (node->is_popping)
-        return TR_NODE_NEVER;
-    return at > node->now_ms ? at : node->now_ms + BARRIER_LOOK_MS;
+        return TR_NEVER;
+    return at > node->time.now_ms ? at : node->time.now_ms + BARRIER_LOOK_MS;
 }
 
 /* ---- a clock that was set ---- */
@@ -152,8 +154,9 @@ void tr_hear_sample(struct tr_node *node, const struct tr_record *outcome, int64
         return;
     struct tr_record other = *outcome;
     other.interval_ms = held.interval_ms;
-    node->samples[node->sample_count++] = begin_of(&other, (int64_t)node->steady_ms + due_in_ms) -
-                                          begin_of(&held, (int64_t)held.due_ms);
+    node->samples[node->sample_count++] =
+        begin_of(&other, (int64_t)node->time.steady_ms + due_in_ms) -
+        begin_of(&held, (int64_t)held.due_ms);
 }
 
 /* The first that a node hears on a link: when is what we share due? If it starts, its clock may
@@ -212,14 +215,14 @@ void tr_correct_clock(struct tr_node *node, int64_t age_ms)
     int64_t off_ms = high_ms; /* the latest that agrees with them: rather late than early */
     for (uint32_t i = count * 3 / 4; i < count && samples[i] <= high_ms + doubt_ms; i++)
         off_ms = samples[i];
-    tr_cover(node, RULE_CLOCK_CORRECTED);
+    tr_cover(&node->trial, RULE_CLOCK_CORRECTED);
     int64_t shift = off_ms + CLOCK_LATE_MS;
-    if ((uint64_t)shift >= node->steady_ms)
+    if ((uint64_t)shift >= node->time.steady_ms)
         return; /* no clock is that far off */
-    node->steady_base -= (uint64_t)shift;
-    node->steady_ms -= (uint64_t)shift;
+    node->time.steady_base -= (uint64_t)shift;
+    node->time.steady_ms -= (uint64_t)shift;
     node->ahead_ms += (uint64_t)shift;
-    tr_wheel_clear(&node->wheel, node->steady_ms);
+    tr_wheel_clear(&node->wheel, node->time.steady_ms);
     node->stale = 0;
     node->is_sweeping = false;
     for (tr_ref ref = tr_arena_next_record(&node->arena, TR_ARENA_NONE); ref != TR_ARENA_NONE;

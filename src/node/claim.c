@@ -36,8 +36,8 @@ static void look_for_backlog(struct tr_node *node)
     bool is_many = node->flight_count + node->stats.queued > backlog_max(node);
     if (!is_many && !node->is_claim_blocked && !tr_pops_wait(node))
         return;
-    tr_cover(node, RULE_BACKLOG);
-    node->backlog_ms = node->now_ms;
+    tr_cover(&node->trial, RULE_BACKLOG);
+    node->backlog_ms = node->time.now_ms;
 }
 
 /* For a while after it had one: what others remember of that must not run out in between. One that
@@ -45,7 +45,7 @@ static void look_for_backlog(struct tr_node *node)
 bool tr_has_backlog(const struct tr_node *node)
 {
     bool may = node->phase == PHASE_READY || node->is_claim_blocked;
-    return may && node->backlog_ms > 0 && node->now_ms < node->backlog_ms + CLAIM_MS;
+    return may && node->backlog_ms > 0 && node->time.now_ms < node->backlog_ms + CLAIM_MS;
 }
 
 /* Who comes before this node in turn, or in none, does not wait for its backlog. */
@@ -66,17 +66,17 @@ static bool comes_after(const struct tr_node *node, const struct tr_record *reco
 static bool claim(struct tr_node *node, const struct tr_record *record, bool is_forced)
 {
     uint16_t names[TR_NAMES_MAX];
-    unsigned count = tr_breaks(node, TWIN_NO_CLAIMS) ? 0 : tr_names(record, names);
+    unsigned count = tr_breaks(&node->trial, MUTANT_NO_CLAIMS) ? 0 : tr_names(record, names);
     bool is_told = true;
     bool is_summed_up = !is_forced && tr_has_backlog(node);
     node->stats.claims++;
     for (unsigned i = 0; i < count; i++) {
         const struct tr_peer *peer = &node->peers[names[i]];
-        bool is_meant = tr_is_listed(record, names[i]) || !tr_breaks(node, TWIN_ONE_LIST);
+        bool is_meant = tr_is_listed(record, names[i]) || !tr_breaks(&node->trial, MUTANT_ONE_LIST);
         if (names[i] == 0 || !is_meant || !peer->is_greeted ||
             (is_summed_up && peer->version >= CLAIM_VERSION && comes_after(node, record, names[i])))
             continue;
-        tr_cover(node, RULE_CLAIMED);
+        tr_cover(&node->trial, RULE_CLAIMED);
         is_told &= tr_send(node, names[i],
                            (struct tr_message){
                                .kind = MESSAGE_CLAIM,
@@ -86,7 +86,7 @@ static bool claim(struct tr_node *node, const struct tr_record *record, bool is_
                            });
     }
     if (!is_told)
-        tr_cover(node, RULE_CLAIM_BLOCKED);
+        tr_cover(&node->trial, RULE_CLAIM_BLOCKED);
     return is_told;
 }
 
@@ -94,18 +94,18 @@ static bool claim(struct tr_node *node, const struct tr_record *record, bool is_
 static bool is_late(const struct tr_node *node, const struct tr_record *record)
 {
     tr_steady_ms own_ms = record->due_ms - (record->attempt == 0 ? record->lag_ms : 0);
-    return node->steady_ms >= own_ms + SUSPECT_MS && record->list_count > 1;
+    return node->time.steady_ms >= own_ms + SUSPECT_MS && record->list_count > 1;
 }
 
 void tr_claim_later(struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
-    struct tr_fifo_entry entry = {ref, node->steady_ms + CLAIM_MS};
+    struct tr_fifo_entry entry = {ref, node->time.steady_ms + CLAIM_MS};
     if (!tr_is_clustered(node))
         return;
     if (is_late(node, record)) {
-        tr_cover(node, RULE_CLAIMED_AT_ONCE);
+        tr_cover(&node->trial, RULE_CLAIMED_AT_ONCE);
         if (!claim(node, record, false))
-            entry.due_ms = node->steady_ms;
+            entry.due_ms = node->time.steady_ms;
     }
     if (!tr_fifo_push(&node->claiming, &node->arena, entry))
         node->is_claim_blocked = true; /* until the next look at them */
@@ -113,9 +113,10 @@ void tr_claim_later(struct tr_node *node, tr_ref ref, const struct tr_record *re
 
 void tr_claim_now(struct tr_node *node)
 {
-    node->claim_ms = node->now_ms;
+    node->claim_ms = node->time.now_ms;
     node->is_claiming_all = true;
-    node->claimed_from_ms = node->steady_ms + CLAIM_MS; /* what is due by then is not claimed yet */
+    node->claimed_from_ms =
+        node->time.steady_ms + CLAIM_MS; /* what is due by then is not claimed yet */
 }
 
 /* Claims what is still under way; what is settled falls out. */
@@ -126,9 +127,9 @@ void tr_claims_run(struct tr_node *node)
         node->is_claiming_all = false;
         node->is_claim_blocked = false;
     }
-    if (node->claiming.count == 0 || node->now_ms < node->claim_ms)
+    if (node->claiming.count == 0 || node->time.now_ms < node->claim_ms)
         return;
-    node->claim_ms = node->now_ms + CLAIM_LOOK_MS;
+    node->claim_ms = node->time.now_ms + CLAIM_LOOK_MS;
     bool is_all = node->is_claiming_all;
     bool is_blocked = false;
     for (uint32_t count = node->claiming.count; count > 0; count--) {
@@ -140,11 +141,11 @@ void tr_claims_run(struct tr_node *node)
         if (state != TR_STATE_QUEUED && state != TR_STATE_FLYING)
             continue;
         bool is_missed = is_all && entry.due_ms < node->claimed_from_ms;
-        if ((is_missed || entry.due_ms <= node->steady_ms) && !is_blocked) {
+        if ((is_missed || entry.due_ms <= node->time.steady_ms) && !is_blocked) {
             tr_book_unpack(&node->book, entry.ref, &record);
             is_blocked = !claim(node, &record, is_all);
             if (!is_blocked)
-                entry.due_ms = node->steady_ms + CLAIM_MS;
+                entry.due_ms = node->time.steady_ms + CLAIM_MS;
         }
         tr_fifo_push(&node->claiming, &node->arena, entry);
     }
@@ -170,7 +171,7 @@ void tr_claim_flights(struct tr_node *node)
 
 tr_mono_ms tr_claims_wake_at(const struct tr_node *node)
 {
-    return node->claiming.count == 0 ? TR_NODE_NEVER : node->claim_ms;
+    return node->claiming.count == 0 ? TR_NEVER : node->claim_ms;
 }
 
 /* ---- pops of others ---- */
@@ -181,7 +182,7 @@ void tr_backlog_heard(struct tr_node *node, uint16_t index)
     struct tr_peer *peer = &node->peers[index];
     bool is_stopping = (peer->flags & (TR_BEAT_POPPING | TR_BEAT_READY)) == TR_BEAT_READY;
     if ((peer->flags & TR_BEAT_BACKLOG) != 0)
-        peer->backlog_until_ms = node->now_ms + CLAIM_HOLD_MS;
+        peer->backlog_until_ms = node->time.now_ms + CLAIM_HOLD_MS;
     else if (is_stopping)
         peer->backlog_until_ms = 0;
 }
@@ -190,13 +191,13 @@ static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
                                          const struct tr_record *record, uint64_t hold_ms)
 {
     struct tr_recent_note *note =
-        tr_recent_place(&node->claims, record->id, record->part, node->now_ms);
+        tr_recent_place(&node->claims, record->id, record->part, node->time.now_ms);
     if (note == NULL)
         return NULL;
     note->order = tr_record_order(record);
     note->peer = peer;
     note->incarnation = node->peers[peer].incarnation;
-    tr_recent_keep(&node->claims, note, node->now_ms + hold_ms);
+    tr_recent_keep(&node->claims, note, node->time.now_ms + hold_ms);
     note->is_open = false;
     note->is_past = false;
     note->is_moved = false;
@@ -210,10 +211,10 @@ static struct tr_recent_note *hear(struct tr_node *node, uint16_t peer,
 {
     struct tr_recent_note *held = tr_recent_find(&node->claims, record->id, record->part);
     struct tr_order order = tr_record_order(record);
-    bool is_held = held != NULL && held->until_ms > node->now_ms;
+    bool is_held = held != NULL && held->until_ms > node->time.now_ms;
     int above = is_held ? tr_order_compare(&held->order, &order) : 0;
     if (is_held && held->is_moved && above >= 0) {
-        tr_mono_ms until_ms = node->now_ms + CLAIM_HOLD_MS;
+        tr_mono_ms until_ms = node->time.now_ms + CLAIM_HOLD_MS;
         tr_recent_keep(&node->claims, held, until_ms > held->until_ms ? until_ms : held->until_ms);
         return NULL;
     }
@@ -221,8 +222,8 @@ static struct tr_recent_note *hear(struct tr_node *node, uint16_t peer,
         return NULL;
     struct tr_recent_note *note = note_claim(node, peer, record, CLAIM_HOLD_MS);
     if (note == NULL) {
-        tr_cover(node, RULE_CLAIMS_FULL);
-        node->peers[peer].unnoted_until_ms = node->now_ms + CLAIM_HOLD_MS;
+        tr_cover(&node->trial, RULE_CLAIMS_FULL);
+        node->peers[peer].unnoted_until_ms = node->time.now_ms + CLAIM_HOLD_MS;
     }
     return note;
 }
@@ -245,16 +246,16 @@ void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_record 
     if (note == NULL)
         return;
     note->is_moved = true;
-    tr_recent_keep(&node->claims, note, node->now_ms + FRAME_LIFE_MS);
+    tr_recent_keep(&node->claims, note, node->time.now_ms + FRAME_LIFE_MS);
 }
 
 uint16_t tr_moved_by(const struct tr_node *node, const struct tr_record *record)
 {
-    if (node->claims.busy_until_ms <= node->now_ms)
+    if (node->claims.busy_until_ms <= node->time.now_ms)
         return TR_MEMBER_NONE;
     const struct tr_recent_note *note = tr_recent_find(&node->claims, record->id, record->part);
     struct tr_order order = tr_record_order(record);
-    bool is_it = note != NULL && note->is_moved && note->until_ms > node->now_ms &&
+    bool is_it = note != NULL && note->is_moved && note->until_ms > node->time.now_ms &&
                  tr_order_compare(&note->order, &order) > 0;
     return is_it ? note->peer : TR_MEMBER_NONE;
 }
@@ -263,7 +264,7 @@ uint16_t tr_moved_by(const struct tr_node *node, const struct tr_record *record)
 static tr_mono_ms backlog_end(const struct tr_node *node, const struct tr_record *record,
                               const struct tr_peer *peer)
 {
-    tr_mono_ms due_ms = record->due_ms - node->steady_base;
+    tr_mono_ms due_ms = record->due_ms - node->time.steady_base;
     bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0;
     if (!is_popping && due_ms > peer->popped_ms)
         return 0; /* it has begun nothing since then */
@@ -277,7 +278,7 @@ static tr_mono_ms backlogs_end(const struct tr_node *node, const struct tr_recor
 {
     uint16_t turns[TR_NAMES_MAX];
     tr_mono_ms latest_ms = 0;
-    if (record->due_ms > node->steady_ms)
+    if (record->due_ms > node->time.steady_ms)
         return 0;
     unsigned count = tr_turns(node, record, record->attempt, turns);
     for (unsigned i = 0; i < count && turns[i] != 0; i++) {
@@ -290,9 +291,9 @@ static tr_mono_ms backlogs_end(const struct tr_node *node, const struct tr_recor
 
 static bool is_in_backlog(const struct tr_node *node, const struct tr_record *record)
 {
-    bool is_in = backlogs_end(node, record) > node->now_ms;
+    bool is_in = backlogs_end(node, record) > node->time.now_ms;
     if (is_in)
-        tr_cover(node, RULE_BACKLOG_HELD);
+        tr_cover(&node->trial, RULE_BACKLOG_HELD);
     return is_in;
 }
 
@@ -306,8 +307,8 @@ tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_record *r
         tr_mono_ms claim_ms = is_cut ? peer->up_ms : note->until_ms;
         end_ms = claim_ms > end_ms ? claim_ms : end_ms;
     }
-    end_ms = end_ms < node->now_ms ? end_ms : node->now_ms;
-    return end_ms == 0 ? 0 : end_ms + node->steady_base;
+    end_ms = end_ms < node->time.now_ms ? end_ms : node->time.now_ms;
+    return end_ms == 0 ? 0 : end_ms + node->time.steady_base;
 }
 
 bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record)
@@ -325,10 +326,10 @@ bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record)
     uint64_t more_ms = is_stopping && !claimed->is_open ? CLAIM_HOLD_MS : 0;
     bool is_there =
         claimed->peer == 0 || (peer->is_up && peer->incarnation == claimed->incarnation);
-    bool is_held = claimed->until_ms + more_ms > node->now_ms && is_there &&
+    bool is_held = claimed->until_ms + more_ms > node->time.now_ms && is_there &&
                    tr_order_compare(&claimed->order, &order) >= 0; /* higher: it is on its way */
     if (is_held && claimed->is_open)
-        tr_cover(node, RULE_UNDECIDED);
+        tr_cover(&node->trial, RULE_UNDECIDED);
     return is_held || is_in_backlog(node, record);
 }
 
@@ -345,17 +346,17 @@ static uint64_t decision_ms(const struct tr_node *node, uint16_t peer)
 static bool is_undecided(const struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
     return (record->flags & TR_RECORD_TOMBSTONE) == 0 && record->part == 0 &&
-           record->due_ms < node->steady_ms + decision_ms(node, peer) &&
-           !tr_breaks(node, TWIN_UNDECIDED_POPS);
+           record->due_ms < node->time.steady_ms + decision_ms(node, peer) &&
+           !tr_breaks(&node->trial, MUTANT_UNDECIDED_POPS);
 }
 
 void tr_claim_prepare(const struct tr_node *node, uint16_t peer, struct tr_record *record)
 {
     if (!is_undecided(node, peer, record) ||
-        tr_recent_has_place(&node->claims, record->id, record->part, node->now_ms))
+        tr_recent_has_place(&node->claims, record->id, record->part, node->time.now_ms))
         return;
-    tr_cover(node, RULE_CLAIMS_FULL);
-    uint64_t late_ms = node->steady_ms + decision_ms(node, peer) - record->due_ms;
+    tr_cover(&node->trial, RULE_CLAIMS_FULL);
+    uint64_t late_ms = node->time.steady_ms + decision_ms(node, peer) - record->due_ms;
     record->due_ms += late_ms;
     record->lag_ms += late_ms;
 }
@@ -371,18 +372,18 @@ void tr_claim_open(struct tr_node *node, uint16_t peer, const struct tr_record *
 
 bool tr_claim_is_open(const struct tr_node *node, const struct tr_record *record)
 {
-    if (node->claims.busy_until_ms <= node->now_ms)
+    if (node->claims.busy_until_ms <= node->time.now_ms)
         return false;
     const struct tr_recent_note *note = tr_recent_find(&node->claims, record->id, record->part);
     struct tr_order order = tr_record_order(record);
-    return note != NULL && note->is_open && note->until_ms > node->now_ms &&
+    return note != NULL && note->is_open && note->until_ms > node->time.now_ms &&
            tr_order_compare(&note->order, &order) == 0;
 }
 
 void tr_claim_close(struct tr_node *node, const struct tr_record *record)
 {
     struct tr_record held;
-    if (node->claims.busy_until_ms <= node->now_ms)
+    if (node->claims.busy_until_ms <= node->time.now_ms)
         return;
     struct tr_recent_note *note = tr_recent_find(&node->claims, record->id, record->part);
     struct tr_order order = tr_record_order(record);
@@ -394,5 +395,6 @@ void tr_claim_close(struct tr_node *node, const struct tr_record *record)
     tr_ref ref = tr_find_exactly(node, record, &held);
     if (ref == TR_ARENA_NONE || tr_book_state(&node->book, ref) != TR_STATE_ARMED)
         return;
-    tr_look_again(node, ref, held.due_ms > node->steady_ms ? held.due_ms : node->steady_ms);
+    tr_look_again(node, ref,
+                  held.due_ms > node->time.steady_ms ? held.due_ms : node->time.steady_ms);
 }

@@ -181,7 +181,7 @@ void tr_wait(struct tr_node *node, struct tr_waiting waiting)
         node->waiting_head = 0;
         node->waiting_tail = 0;
     }
-    waiting.since_ms = node->now_ms;
+    waiting.since_ms = node->time.now_ms;
     waiting.batch = node->log.number;
     /* Nothing gathers, so it waits at most for what is under way. */
     if (node->log.batch.size == 0)
@@ -236,14 +236,14 @@ static tr_mono_ms seal_at(const struct tr_node *node)
     const struct tr_log_state *log = &node->log;
     bool is_idle =
         log->is_unsealed && !log->is_writing && log->batch.size == 0 && node->phase == PHASE_READY;
-    return is_idle ? log->written_ms + SEAL_MS : TR_NODE_NEVER;
+    return is_idle ? log->written_ms + SEAL_MS : TR_NEVER;
 }
 
 tr_mono_ms tr_log_wake_at(const struct tr_node *node)
 {
     const struct tr_log_state *log = &node->log;
     bool is_retried = log->is_refused && !log->is_asked;
-    tr_mono_ms at = is_open(node) ? seal_at(node) : TR_NODE_NEVER;
+    tr_mono_ms at = is_open(node) ? seal_at(node) : TR_NEVER;
     return is_retried && log->retry_at_ms < at ? log->retry_at_ms : at;
 }
 
@@ -252,7 +252,7 @@ static void write_batch(struct tr_node *node, struct tr_effects *out)
     struct tr_log_state *log = &node->log;
     log->is_unsealed = !log->is_sealing;
     log->is_sealing = false;
-    log->written_ms = node->now_ms;
+    log->written_ms = node->time.now_ms;
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_LOG_WRITE);
     effect->of.log.head = NULL;
     effect->of.log.head_size = 0;
@@ -297,7 +297,7 @@ static void ask_segment(struct tr_node *node, struct tr_effects *out)
 {
     struct tr_log_state *log = &node->log;
     bool is_wanted = log->allocated < log->segment + SPARES;
-    bool is_late = log->is_refused && node->now_ms < log->retry_at_ms;
+    bool is_late = log->is_refused && node->time.now_ms < log->retry_at_ms;
     bool is_limit = log->allocated - log->oldest + 2 >= TR_NODE_SEGMENTS_MAX;
     if (!is_wanted || log->is_asked || is_late || is_limit || !tr_effects_has_room(out, 1))
         return;
@@ -322,7 +322,7 @@ void tr_log_segment_refused(struct tr_node *node, struct tr_effects *out)
 {
     struct tr_log_state *log = &node->log;
     log->is_asked = false;
-    log->retry_at_ms = node->now_ms + RETRY_LOG_MS;
+    log->retry_at_ms = node->time.now_ms + RETRY_LOG_MS;
     if (!log->is_refused)
         tr_note(out, TR_NOTE_DISK_FULL, 0, 0);
     log->is_refused = true;
@@ -373,7 +373,7 @@ void tr_log_answer(struct tr_node *node, struct tr_effects *out)
 static void seal(struct tr_node *node)
 {
     struct tr_log_state *log = &node->log;
-    if (node->now_ms < seal_at(node) || !has_room(node, SEAL_SIZE, log->batch.cap))
+    if (node->time.now_ms < seal_at(node) || !has_room(node, SEAL_SIZE, log->batch.cap))
         return;
     for (unsigned i = 0; i < SEAL_SIZE; i++)
         tr_put_number(&log->batch, 0, 1);
@@ -421,7 +421,7 @@ static void remove_oldest(struct tr_node *node, struct tr_effects *out)
     log->bytes -= *size_of(node, log->oldest);
     log->oldest++;
     log->is_removing = false;
-    log->retry_at_ms = node->now_ms; /* there may be room for a segment now */
+    log->retry_at_ms = node->time.now_ms; /* there may be room for a segment now */
 }
 
 /* Appends the records of the oldest segment again, in the order of the book; all parts of a timer,
@@ -474,7 +474,7 @@ static bool is_worth_it(struct tr_node *node)
     if (!log->is_refused) {
         log->round_end = 0;
     } else if (log->oldest > log->round_end && is_new && (log->is_exhausted || has_garbage(node))) {
-        tr_cover(node, RULE_RECLAIM_FULL);
+        tr_cover(&node->trial, RULE_RECLAIM_FULL);
         log->round_end = log->segment;
         log->appended = 0;
     }

@@ -52,7 +52,7 @@ void tr_compare_begin(struct tr_node *node, uint16_t index)
     peer->passed = 0;
     peer->sum_cursor = 0;
     peer->has_sent_sums = false;
-    peer->compare_ms = node->now_ms;
+    peer->compare_ms = node->time.now_ms;
     memset(peer->equal, 0, sizeof peer->equal);
     memset(peer->dirty, 0, sizeof peer->dirty);
     if (peer->own_sums == TR_ARENA_NONE)
@@ -120,7 +120,7 @@ static void conclude(struct tr_node *node, uint16_t index)
     for (unsigned i = 0; i < TR_BUCKETS; i++) {
         bool is_equal = tr_load(own + (size_t)8 * i, 8) == tr_load(theirs + (size_t)8 * i, 8);
         if (!is_equal)
-            tr_cover(node, RULE_DIFFERS);
+            tr_cover(&node->trial, RULE_DIFFERS);
         peer->equal[i / 64] |= (uint64_t)is_equal << i % 64;
     }
     peer->compare = COMPARE_DONE;
@@ -157,13 +157,13 @@ void tr_forget_acks(struct tr_node *node, uint16_t index)
     }
 }
 
-/* A broken twin: a bucket of which the other has nothing is let go. */
+/* A mutant: a bucket of which the other has nothing is let go. */
 static bool let_go(struct tr_node *node, struct tr_peer *peer, tr_ref ref, unsigned bucket)
 {
     struct tr_record record;
     tr_book_unpack(&node->book, ref, &record);
     bool is_absent =
-        tr_breaks(node, TWIN_ABSENCE) && !node->log.is_writing &&
+        tr_breaks(&node->trial, MUTANT_ABSENCE) && !node->log.is_writing &&
         peer->their_sums != TR_ARENA_NONE &&
         tr_load((uint8_t *)tr_arena_at(&node->arena, peer->their_sums) + (size_t)8 * bucket, 8) ==
             0 &&
@@ -198,20 +198,20 @@ static bool walk_record(struct tr_node *node, uint16_t index, tr_ref ref, uint64
     unsigned bucket = (unsigned)(hash >> 52);
     bool is_equal = peer->compare == COMPARE_DONE && bit(peer->equal, bucket);
     if (is_equal && bit(peer->dirty, bucket)) {
-        tr_cover(node, RULE_DIRTY);
+        tr_cover(&node->trial, RULE_DIRTY);
         is_equal = false;
     }
     tr_book_unpack(&node->book, ref, &record);
     if (peer->compare == COMPARE_DONE && is_shared(&record, index)) {
         if (is_equal)
-            tr_cover(node, RULE_COMPARED);
+            tr_cover(&node->trial, RULE_COMPARED);
         set_acked(node, ref, tr_place_of(&record, index), is_equal);
     }
     if (!tr_is_owed(node, ref, index, &record))
         return true;
     if (is_shared(&record, index) && let_go(node, peer, ref, bucket))
         return false;
-    struct tr_fifo_entry entry = {ref, node->now_ms + AGAIN_OWED_MS};
+    struct tr_fifo_entry entry = {ref, node->time.now_ms + AGAIN_OWED_MS};
     if (!tr_can_send(node, index, MESSAGE_COPY) || !tr_fifo_push(&peer->owed, &node->arena, entry))
         return false;
     tr_send_owed(node, index, &record);
@@ -254,7 +254,7 @@ static bool may_walk(const struct tr_node *node, uint16_t index)
     const struct tr_peer *peer = &node->peers[index];
     bool is_done =
         peer->compare == COMPARE_NOT || (peer->compare == COMPARE_DONE && peer->has_sent_sums);
-    bool is_waiting = !is_done && node->now_ms < peer->compare_ms + PATIENCE_MS;
+    bool is_waiting = !is_done && node->time.now_ms < peer->compare_ms + PATIENCE_MS;
     return peer->is_behind && peer->is_up && !is_waiting && node->is_popping &&
            peer->count < WINDOW && tr_can_send(node, index, MESSAGE_COPY) &&
            peer->owed.count < node->config.limits.owed &&

@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "node/node.h"
 #include "node/recent.h"
-#include "node/twin.h"
+#include "seam/mutant.h"
 
 #include "memory/wheel.h"
 #include "timers/book.h"
@@ -341,10 +341,8 @@ struct tr_node {
     enum tr_phase phase;
     bool is_stop_logged;
 
-    tr_mono_ms now_ms;
-    tr_wall_ms wall_ms;
-    tr_steady_ms steady_ms;
-    uint64_t steady_base; /* steady less boot time, modulo 2^64 */
+    struct tr_trial trial;
+    struct tr_time time;
     bool has_clock;
     uint64_t last_stamp;
     uint64_t ahead_ms; /* how far the fastest clock of the cluster is ahead of this one */
@@ -411,9 +409,6 @@ struct tr_node {
     tr_ref read[READS_MAX]; /* records of other nodes that answers of this step refer to */
     size_t read_size[READS_MAX];
     uint32_t read_count;
-#ifdef TR_TWINS
-    uint64_t covered[RULE_COUNT];
-#endif
     uint64_t popping_from_ms; /* pops with a nominal time below are left to others */
 
     struct tr_log_state log;
@@ -427,26 +422,6 @@ struct tr_node {
     bool is_memory_noted;
 };
 
-/* In the simulator's build: whether a rule is broken on purpose, and that a branch was taken. */
-static inline bool tr_breaks(const struct tr_node *node, enum tr_twin twin)
-{
-#ifdef TR_TWINS
-    return node->config.twin == (uint32_t)twin;
-#else
-    (void)node, (void)twin;
-    return false;
-#endif
-}
-
-static inline void tr_cover(const struct tr_node *node, enum tr_rule rule)
-{
-#ifdef TR_TWINS
-    ((struct tr_node *)node)->covered[rule]++;
-#else
-    (void)node, (void)rule;
-#endif
-}
-
 /* How many records a walk looks at in one step, where `usual` is what it would. */
 static inline uint32_t tr_slice(const struct tr_node *node, uint32_t usual)
 {
@@ -454,10 +429,6 @@ static inline uint32_t tr_slice(const struct tr_node *node, uint32_t usual)
 }
 
 /* node.c */
-struct tr_effect *tr_effects_push(struct tr_effects *out, enum tr_effect_kind kind);
-bool tr_effects_has_room(const struct tr_effects *out, uint32_t count);
-struct tr_effect *tr_note(struct tr_effects *out, enum tr_note what, tr_timer_id id,
-                          uint64_t number);
 uint64_t tr_stamp(struct tr_node *node, uint64_t above);
 void tr_hear_stamp(struct tr_node *node, uint64_t stamp); /* another node's clock */
 uint64_t tr_clock(const struct tr_node *node);

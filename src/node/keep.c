@@ -80,10 +80,10 @@ tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
         return TR_ARENA_NONE;
     }
     bool is_keyed = (record.flags & TR_RECORD_KEYED) != 0;
-    uint64_t keep_ms = tr_breaks(node, TWIN_FORGET_AT_ONCE) ? 0 : TOMBSTONE_MS;
+    uint64_t keep_ms = tr_breaks(&node->trial, MUTANT_FORGET_AT_ONCE) ? 0 : TOMBSTONE_MS;
     tr_let_others_go(&record);
     record.flags = (uint8_t)((record.flags & TR_RECORD_KEYED) | TR_RECORD_TOMBSTONE);
-    record.due_ms = node->steady_ms + (is_keyed ? node->config.key_keep_ms : keep_ms);
+    record.due_ms = node->time.steady_ms + (is_keyed ? node->config.key_keep_ms : keep_ms);
     record.lag_ms = 0;
     tr_strip(&record);
     ref = tr_book_replace(&node->book, ref, &record);
@@ -150,7 +150,7 @@ bool tr_has_room(const struct tr_node *node, const struct tr_record *record)
  * links that have failed. */
 static tr_mono_ms free_from(const struct tr_node *node)
 {
-    return node->now_ms + TOMBSTONE_MS - DROP_YOUNG_MS;
+    return node->time.now_ms + TOMBSTONE_MS - DROP_YOUNG_MS;
 }
 
 bool tr_can_drop(const struct tr_node *node, tr_timer_id id, uint64_t part)
@@ -158,7 +158,7 @@ bool tr_can_drop(const struct tr_node *node, tr_timer_id id, uint64_t part)
     bool can =
         !tr_is_clustered(node) || tr_recent_has_place(&node->dropped, id, part, free_from(node));
     if (!can)
-        tr_cover(node, RULE_DROPS_FULL);
+        tr_cover(&node->trial, RULE_DROPS_FULL);
     return can;
 }
 
@@ -167,7 +167,7 @@ static const struct tr_recent_note *find_taken_back(const struct tr_node *node,
 {
     const struct tr_recent_note *note =
         tr_recent_find(&node->dropped, record->id, ~record->version);
-    bool is_it = note != NULL && note->until_ms > node->now_ms &&
+    bool is_it = note != NULL && note->until_ms > node->time.now_ms &&
                  note->order.version == record->version &&
                  note->order.version_node == record->version_node;
     return is_it ? note : NULL;
@@ -175,16 +175,16 @@ static const struct tr_recent_note *find_taken_back(const struct tr_node *node,
 
 bool tr_is_taken_back(const struct tr_node *node, const struct tr_record *record)
 {
-    return node->dropped.busy_until_ms > node->now_ms && find_taken_back(node, record) != NULL;
+    return node->dropped.busy_until_ms > node->time.now_ms && find_taken_back(node, record) != NULL;
 }
 
 const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_record *record)
 {
-    if (node->dropped.busy_until_ms <= node->now_ms)
+    if (node->dropped.busy_until_ms <= node->time.now_ms)
         return NULL;
     struct tr_order order = tr_record_order(record);
     const struct tr_recent_note *dropped = tr_recent_find(&node->dropped, record->id, record->part);
-    if (dropped != NULL && dropped->until_ms > node->now_ms &&
+    if (dropped != NULL && dropped->until_ms > node->time.now_ms &&
         tr_order_compare(&dropped->order, &order) >= 0)
         return &dropped->order;
     dropped = find_taken_back(node, record);
@@ -200,7 +200,7 @@ static void note_dropped(struct tr_node *node, const struct tr_record *record, u
     if (note == NULL)
         return; /* who could wait has asked tr_can_drop */
     note->order = tr_record_order(record);
-    tr_recent_keep(&node->dropped, note, node->now_ms + TOMBSTONE_MS);
+    tr_recent_keep(&node->dropped, note, node->time.now_ms + TOMBSTONE_MS);
 }
 
 void tr_note_dropped(struct tr_node *node, const struct tr_record *record)

@@ -84,7 +84,7 @@ static unsigned append_turns(const struct tr_node *node, const struct tr_record 
             uint16_t member = group[(attempt + i) % size];
             bool is_late = is_late_comer(node, record, member);
             if (is_late && member == 0 && pass == 1)
-                tr_cover(node, RULE_LAST_IN_TURN);
+                tr_cover(&node->trial, RULE_LAST_IN_TURN);
             if (is_late == (pass == 1))
                 turns[count++] = member;
         }
@@ -98,7 +98,7 @@ unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, ui
     uint16_t rest[TR_LIST_MAX];
     unsigned rest_count = 0;
     bool is_moving = (record->flags & TR_RECORD_MOVING) != 0 && record->from_count > 0;
-    if (tr_breaks(node, TWIN_ARM_BEFORE_DROPS) && !is_from(record, 0))
+    if (tr_breaks(&node->trial, MUTANT_ARM_BEFORE_DROPS) && !is_from(record, 0))
         is_moving = false;
     if (!is_moving)
         return append_turns(node, record, attempt, record->list, record->list_count, turns);

@@ -14,32 +14,6 @@
 #define SEGMENT_REST   4096 /* bytes of a segment beside its largest batch, at least */
 #define DRAIN_MS       3000 /* others have this long to hear the last */
 
-bool tr_effects_has_room(const struct tr_effects *out, uint32_t count)
-{
-    return TR_NODE_EFFECTS_MAX - out->count >= count;
-}
-
-struct tr_effect *tr_effects_push(struct tr_effects *out, enum tr_effect_kind kind)
-{
-    TR_ASSERT(out->count < TR_NODE_EFFECTS_MAX);
-    struct tr_effect *effect = &out->items[out->count++];
-    effect->kind = kind;
-    return effect;
-}
-
-struct tr_effect *tr_note(struct tr_effects *out, enum tr_note what, tr_timer_id id,
-                          uint64_t number)
-{
-    if (!tr_effects_has_room(out, 1))
-        return NULL; /* a line for the operator is not worth a broken step */
-    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_NOTE);
-    effect->of.note.what = what;
-    effect->of.note.id = id;
-    effect->of.note.number = number;
-    effect->of.note.factor = 0;
-    return effect;
-}
-
 /* Takes `size` bytes off the front of the region. */
 static void *carve(struct tr_memory *memory, size_t size)
 {
@@ -134,6 +108,7 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     if (node == NULL)
         return NULL;
     node->config = *config;
+    node->trial.mutant = config->mutant;
     set_limits(&node->config.limits, memory->size, config->segment_size);
     memcpy(node->address, config->address.text, config->address.size);
     node->config.address = (struct tr_span){node->address, config->address.size};
@@ -145,7 +120,7 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     node->stamp_node = (uint16_t)node->members[0].hash;
     node->is_popping = config->messages_max == 0; /* in a cluster it waits for its first view */
     node->is_serving = node->is_popping;
-    node->settling.again_ms = TR_NODE_NEVER;
+    node->settling.again_ms = TR_NEVER;
     size_t most = node->config.limits.memory;
     tr_arena_init(&node->arena, rest.region, rest.size < most ? rest.size : most);
     if (!tr_book_init(&node->book, &node->arena))
@@ -158,14 +133,14 @@ static void set_clock(struct tr_node *node, const struct tr_event *event, struct
 {
     if (!node->has_clock) {
         node->has_clock = true;
-        node->steady_base = event->wall_ms - event->now_ms;
+        node->time.steady_base = event->wall_ms - event->now_ms;
     }
-    node->now_ms = event->now_ms > node->now_ms ? event->now_ms : node->now_ms;
-    node->wall_ms = event->wall_ms;
-    node->steady_ms = node->now_ms + node->steady_base;
+    node->time.now_ms = event->now_ms > node->time.now_ms ? event->now_ms : node->time.now_ms;
+    node->time.wall_ms = event->wall_ms;
+    node->time.steady_ms = node->time.now_ms + node->time.steady_base;
     if (node->phase != PHASE_READY && node->phase != PHASE_DRAINING)
         return;
-    int64_t offset = (int64_t)(node->wall_ms - node->steady_ms);
+    int64_t offset = (int64_t)(node->time.wall_ms - node->time.steady_ms);
     int64_t change = offset - node->log.offset_ms;
     if ((change <= -CLOCK_STEP_MS || change >= CLOCK_STEP_MS) &&
         tr_log_number(node, TR_LOG_OFFSET, (uint64_t)offset)) {
@@ -177,7 +152,7 @@ static void set_clock(struct tr_node *node, const struct tr_event *event, struct
 /* The cluster's clock, as this node knows it. */
 uint64_t tr_clock(const struct tr_node *node)
 {
-    return (node->steady_ms + node->ahead_ms) << 16;
+    return (node->time.steady_ms + node->ahead_ms) << 16;
 }
 
 /* A stamp above every one given before and above `above`. Stamps up to the ceiling may be used: a
@@ -201,10 +176,10 @@ uint64_t tr_stamp(struct tr_node *node, uint64_t above)
 void tr_hear_stamp(struct tr_node *node, uint64_t stamp)
 {
     uint64_t stamp_ms = stamp >> 16;
-    if (stamp_ms > node->steady_ms + TR_SKEW_MS)
+    if (stamp_ms > node->time.steady_ms + TR_SKEW_MS)
         return;
-    if (stamp_ms > node->steady_ms + node->ahead_ms)
-        node->ahead_ms = stamp_ms - node->steady_ms;
+    if (stamp_ms > node->time.steady_ms + node->ahead_ms)
+        node->ahead_ms = stamp_ms - node->time.steady_ms;
     node->last_stamp = stamp > node->last_stamp ? stamp : node->last_stamp;
 }
 
@@ -247,10 +222,10 @@ static void drain(struct tr_node *node, struct tr_effects *out)
 {
     bool is_told = node->operation_count == 0 && tr_all_are_told(node);
     if (node->flight_count > 0)
-        node->drain_ms = node->now_ms; /* what comes of them is to be told yet */
+        node->drain_ms = node->time.now_ms; /* what comes of them is to be told yet */
     if (node->flight_count > 0 || !tr_log_is_idle(node) || !tr_effects_has_room(out, 1))
         return;
-    if (tr_is_clustered(node) && !is_told && node->now_ms < node->drain_ms + DRAIN_MS)
+    if (tr_is_clustered(node) && !is_told && node->time.now_ms < node->drain_ms + DRAIN_MS)
         return;
     if (!node->is_stop_logged && node->config.has_log) {
         node->is_stop_logged = true;
@@ -259,7 +234,7 @@ static void drain(struct tr_node *node, struct tr_effects *out)
         return;
     }
     node->phase = PHASE_STOPPED;
-    tr_cover(node, RULE_DRAINED);
+    tr_cover(&node->trial, RULE_DRAINED);
     tr_effects_push(out, TR_EFFECT_STOPPED);
 }
 
@@ -301,7 +276,7 @@ static bool has_joined(const struct tr_node *node)
             node->members[i].role == TR_ROLE_STAYING || node->members[i].role == TR_ROLE_LEAVING;
     bool is_joining = node->members[0].role == TR_ROLE_JOINING;
     if (has_others && !is_joining)
-        tr_cover(node, RULE_JOINED_LATE);
+        tr_cover(&node->trial, RULE_JOINED_LATE);
     return is_joining || has_others;
 }
 
@@ -326,7 +301,7 @@ static void change_view(struct tr_node *node, const struct tr_event *event, stru
         tr_barrier_begin(node);
     }
     node->settling.is_unsettled = true;
-    node->settling.changed_ms = node->now_ms;
+    node->settling.changed_ms = node->time.now_ms;
     tr_settle_again(node);
     tr_beat_now(node);
 }
@@ -340,12 +315,12 @@ static void mind_the_log(struct tr_node *node)
     if (node->phase != PHASE_READY)
         return;
     if (is_exhausted && node->is_popping) {
-        tr_cover(node, RULE_NOT_POPPING);
+        tr_cover(&node->trial, RULE_NOT_POPPING);
         tr_barrier_begin(node);
         tr_beat_now(node);
     }
     if (node->was_exhausted && !is_exhausted) {
-        tr_cover(node, RULE_DEAF_NO_MORE);
+        tr_cover(&node->trial, RULE_DEAF_NO_MORE);
         tr_barrier_begin(node);
     }
     node->was_exhausted = is_exhausted;
@@ -374,7 +349,7 @@ static void ask_drain(struct tr_node *node, struct tr_effects *out)
         tr_effects_push(out, TR_EFFECT_STOPPED);
     } else if (node->phase == PHASE_READY) {
         node->phase = PHASE_DRAINING;
-        node->drain_ms = node->now_ms;
+        node->drain_ms = node->time.now_ms;
         tr_claim_flights(node);
         tr_pops_recall(node); /* nobody waits for what is not made any more */
         tr_beat_now(node);
@@ -486,8 +461,8 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
     if (node->phase == PHASE_DRAINING)
         drain(node, out);
     if (tr_is_clustered(node)) {
-        tr_mono_ms wake = event->has_more ? node->now_ms : tr_node_wake_at(node);
-        node->wake_ms = wake > node->now_ms ? wake : node->now_ms;
+        tr_mono_ms wake = event->has_more ? node->time.now_ms : tr_node_wake_at(node);
+        node->wake_ms = wake > node->time.now_ms ? wake : node->time.now_ms;
     }
 }
 
@@ -507,17 +482,17 @@ static tr_mono_ms cluster_wake_at(const struct tr_node *node)
 tr_mono_ms tr_node_wake_at(const struct tr_node *node)
 {
     if (node->phase == PHASE_REPLAYING)
-        return node->now_ms;
+        return node->time.now_ms;
     if (node->phase != PHASE_READY && node->phase != PHASE_DRAINING)
-        return TR_NODE_NEVER;
+        return TR_NEVER;
     if (node->is_sweeping || tr_log_wants_tick(node) || tr_pops_want_tick(node))
-        return node->now_ms;
+        return node->time.now_ms;
     bool may_pop = node->phase == PHASE_READY && (node->is_popping || tr_is_clustered(node));
     uint64_t at = may_pop ? tr_wheel_wake_at(&node->wheel) : TR_WHEEL_NEVER;
-    if (at <= node->steady_ms && !tr_pops_can_run(node))
+    if (at <= node->time.steady_ms && !tr_pops_can_run(node))
         at = TR_WHEEL_NEVER; /* a callback that ends, or a segment, will move it on */
-    tr_mono_ms wake = at == TR_WHEEL_NEVER ? TR_NODE_NEVER : at - node->steady_base;
-    tr_mono_ms cluster = tr_is_clustered(node) ? cluster_wake_at(node) : TR_NODE_NEVER;
+    tr_mono_ms wake = at == TR_WHEEL_NEVER ? TR_NEVER : at - node->time.steady_base;
+    tr_mono_ms cluster = tr_is_clustered(node) ? cluster_wake_at(node) : TR_NEVER;
     wake = cluster < wake ? cluster : wake;
     tr_mono_ms log = tr_log_wake_at(node);
     return log < wake ? log : wake;
@@ -546,12 +521,12 @@ struct tr_timer_text tr_node_text(const struct tr_node *node, tr_timer_id id, ui
 
 tr_steady_ms tr_node_steady(const struct tr_node *node)
 {
-    return node->steady_ms;
+    return node->time.steady_ms;
 }
 
 tr_wall_ms tr_node_wall(const struct tr_node *node, tr_steady_ms at_ms)
 {
-    return at_ms + (node->wall_ms - node->steady_ms);
+    return at_ms + (node->time.wall_ms - node->time.steady_ms);
 }
 
 void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
@@ -627,10 +602,10 @@ bool tr_node_next_record(const struct tr_node *node, struct tr_node_walk *walk,
     return true;
 }
 
-#ifdef TR_TWINS
+#ifdef TR_MUTANTS
 const uint64_t *tr_node_covered(const struct tr_node *node)
 {
-    return node->covered;
+    return node->trial.covered;
 }
 #endif
 

@@ -15,17 +15,12 @@
 #ifndef TR_NODE_NODE_H
 #define TR_NODE_NODE_H
 
-#include "base/record.h"
-#include "wire/api.h"
-#include "wire/log.h"
-#include "wire/timer_body.h"
+#include "seam/effect.h"
 
 #define TR_NODE_MEMORY_LEAST ((size_t)32 << 20)
 #define TR_NODE_WAITING_MAX  65536 /* operations that wait for the log; then 503 */
-#define TR_NODE_EFFECTS_MAX  4096  /* of one step; what is left follows in the next */
 #define TR_NODE_SEGMENTS_MAX 65536 /* of the log */
 #define TR_VIEW_NODES_MAX    256   /* of a view */
-#define TR_NODE_NEVER        UINT64_MAX
 
 struct tr_node;
 
@@ -33,14 +28,6 @@ struct tr_node;
 struct tr_memory {
     void *region;
     size_t size;
-};
-
-/* The new cluster is what stays and what joins; the old one is what stays and what leaves. */
-enum tr_role { TR_ROLE_NONE, TR_ROLE_STAYING, TR_ROLE_JOINING, TR_ROLE_LEAVING };
-
-struct tr_view_node {
-    struct tr_span address;
-    enum tr_role role;
 };
 
 /* How much of something there may be at once; 0: as much as is usual for the memory. The simulator
@@ -78,177 +65,7 @@ struct tr_node_config {
     uint64_t key_keep_ms; /* how long an Idempotency-Key is remembered after its timer ended */
     uint64_t latency_target_ms; /* of client writes; beyond it they are refused */
     uint64_t tombstone_keep_ms; /* at most, for nodes that do not come back */
-    uint32_t twin;              /* of enum tr_twin; heeded in the simulator's build alone */
-};
-
-enum tr_event_kind {
-    TR_EVENT_TICK,
-    TR_EVENT_RECOVERY_STARTED,
-    TR_EVENT_REQUEST_RECEIVED,
-    TR_EVENT_CALLBACK_ENDED,
-    TR_EVENT_LOG_WRITTEN,
-    TR_EVENT_SEGMENT_ALLOCATED,
-    TR_EVENT_SEGMENT_REFUSED, /* no space */
-    TR_EVENT_DRAIN_ASKED,
-    TR_EVENT_SETTLE_ASKED, /* now; a note tells how it went */
-    TR_EVENT_CONFIGURED,
-    TR_EVENT_VIEW_CHANGED,
-    TR_EVENT_LINK_UP, /* a connection to another node is there, and proven */
-    TR_EVENT_LINK_DOWN,
-    TR_EVENT_FRAME_RECEIVED,
-    TR_EVENT_FRAME_SENT, /* all that were to be sent on that link are on their way */
-};
-
-enum tr_callback_result {
-    TR_CALLBACK_ANSWERED,  /* with an HTTP status */
-    TR_CALLBACK_UNREACHED, /* no connection, no name, a broken answer */
-    TR_CALLBACK_TIMED_OUT,
-};
-
-struct tr_event {
-    enum tr_event_kind kind;
-    tr_mono_ms now_ms;
-    tr_wall_ms wall_ms;
-    bool has_more; /* events of this turn: let the log gather their entries */
-    union {
-        /* The segments must stay readable until TR_EFFECT_RECOVERED or TR_EFFECT_REFUSED. */
-        struct {
-            struct tr_log_segment *segments; /* by number, ascending */
-            size_t count;
-        } recovery;
-        struct {
-            uint64_t token;
-            enum tr_api_kind kind;
-            struct tr_timer_text timer;
-            const struct tr_timer_body *body;   /* of CREATE and REPLACE */
-            struct tr_span key;                 /* the Idempotency-Key; text NULL: none */
-            const struct tr_api_request *query; /* of LIST and REDRIVE */
-        } request;
-        struct {
-            uint32_t flight;
-            enum tr_callback_result result;
-            unsigned status;
-            uint64_t retry_after_ms; /* 0: not given */
-        } callback;
-        struct {
-            uint64_t written; /* everything below this position is as safe as the operator wants */
-            uint64_t synced;  /* everything below this one is on disk */
-        } log;
-        struct {
-            uint64_t number;
-        } segment;
-        const struct tr_node_config *config;
-        struct {
-            const struct tr_view_node *nodes;
-            uint32_t count;
-        } view;
-        struct {
-            uint16_t peer; /* by tr_node_member */
-            const uint8_t *bytes;
-            size_t size;
-        } frame;
-    } of;
-};
-
-enum tr_effect_kind {
-    TR_EFFECT_ANSWER,       /* to a request, without a body */
-    TR_EFFECT_ANSWER_TIMER, /* to READ */
-    TR_EFFECT_ANSWER_PAGE,  /* to LIST */
-    TR_EFFECT_FIRE,         /* call a URI */
-    TR_EFFECT_LOG_WRITE,
-    TR_EFFECT_SEGMENT_ALLOCATE,
-    TR_EFFECT_SEGMENT_REMOVE,
-    TR_EFFECT_SEGMENT_TRIM, /* cut the file to its size */
-    TR_EFFECT_RECOVERED,
-    TR_EFFECT_REFUSED, /* the log cannot be replayed: `check` says where */
-    TR_EFFECT_NOTE,    /* for the operator */
-    TR_EFFECT_STOPPED, /* drained and durable */
-    TR_EFFECT_FRAME_SEND,
-    TR_EFFECT_LINK_RESET, /* close the link and connect again */
-};
-
-enum tr_note {
-    TR_NOTE_DEAD,      /* a pop is dead: id, number = its sequence */
-    TR_NOTE_DISCARDED, /* a failed pop was given up for a newer one: id, number = its sequence */
-    TR_NOTE_DISK_FULL,
-    TR_NOTE_DISK_HEALED,
-    TR_NOTE_LOG_EXHAUSTED, /* not even the reserve is left: pops wait */
-    TR_NOTE_TAIL_CUT,      /* number = bytes */
-    TR_NOTE_TAIL_DAMAGED,  /* likewise; its batch was all there, so it may have been acknowledged */
-    TR_NOTE_PEER_LESS,     /* a node comes back with less than it had: number = which */
-    TR_NOTE_CLOCK_STEPPED, /* number = wall less steady time, ms, signed */
-    TR_NOTE_MEMORY_FULL,
-    TR_NOTE_PEER_UP,        /* number = which */
-    TR_NOTE_PEER_DOWN,      /* likewise */
-    TR_NOTE_SETTLED,        /* everything is where it belongs: number = records held */
-    TR_NOTE_VIEW_REFUSED,   /* too many nodes were ever heard of: the view before stays */
-    TR_NOTE_UNSETTLED_DOWN, /* not all, since a node is down: number = which */
-    TR_NOTE_UNSETTLED_VIEW, /* not all, since a node has another view: number = which */
-    TR_NOTE_STOOD_STILL,    /* it had no time to run for as long: number = ms */
-};
-
-struct tr_effect {
-    enum tr_effect_kind kind;
-    union {
-        struct {
-            uint64_t token;
-            unsigned status;
-            bool has_location;
-            struct tr_timer_text location;
-            const char *detail; /* of a refusal */
-            unsigned retry_after_s;
-        } answer;
-        struct {
-            uint64_t token;
-            uint32_t ref;
-        } timer;
-        struct {
-            uint64_t token;
-            const uint32_t *refs;
-            uint32_t count;
-            bool has_more;
-            bool is_resync; /* as nodes of the original want it */
-            uint64_t cursor;
-        } page;
-        struct {
-            uint32_t flight;
-            uint32_t ref;
-            tr_steady_ms due_ms;
-            tr_mono_ms due_mono_ms;
-        } fire;
-        struct {
-            uint64_t segment;
-            uint64_t offset;
-            const uint8_t *head; /* the segment's header, when this is its first write; or NULL */
-            size_t head_size;
-            const uint8_t *bytes;
-            size_t size;
-            uint64_t end; /* the position after it */
-        } log;
-        struct {
-            uint64_t number;
-            uint64_t size;
-        } segment;
-        struct tr_log_check check;
-        struct {
-            enum tr_note what;
-            tr_timer_id id;
-            uint64_t number;
-            uint32_t factor;                /* of DEAD and DISCARDED */
-            enum tr_callback_result result; /* of DEAD: how its last attempt ended, */
-            unsigned status;                /* and the HTTP status if there was one */
-        } note;
-        struct {
-            uint16_t peer;
-            const uint8_t *bytes;
-            size_t size;
-        } frame;
-    } of;
-};
-
-struct tr_effects {
-    uint32_t count;
-    struct tr_effect items[TR_NODE_EFFECTS_MAX];
+    uint32_t mutant;            /* of enum tr_mutant; heeded in the simulator's build alone */
 };
 
 struct tr_node_stats {
@@ -366,7 +183,7 @@ struct tr_node_walk {
 bool tr_node_next_record(const struct tr_node *node, struct tr_node_walk *walk,
                          struct tr_record *record);
 
-#ifdef TR_TWINS
+#ifdef TR_MUTANTS
 /* How often each branch was taken, by enum tr_rule. */
 const uint64_t *tr_node_covered(const struct tr_node *node);
 #endif

@@ -175,7 +175,7 @@ static uint64_t patience(const struct tr_node *node)
             longest_ms = peer->trip_ms;
     }
     uint64_t patience_ms = 2 * longest_ms + TRIP_BESIDE_MS;
-    bool is_long = patience_ms > SILENT_MS && !tr_breaks(node, TWIN_SLOW_IS_SILENT);
+    bool is_long = patience_ms > SILENT_MS && !tr_breaks(&node->trial, MUTANT_SLOW_IS_SILENT);
     return is_long ? patience_ms : SILENT_MS;
 }
 
@@ -200,7 +200,7 @@ void tr_operation_begin(struct tr_node *node, const struct tr_event *event,
         .token = event->of.request.token,
         .kind = kind,
         .is_drawn = kind == TR_API_CREATE && (record->flags & TR_RECORD_KEYED) == 0,
-        .started_ms = node->now_ms,
+        .started_ms = node->time.now_ms,
         .patience_ms = patience(node),
         .factor = (uint8_t)record->factor,
         .id = record->id,
@@ -212,8 +212,8 @@ void tr_operation_begin(struct tr_node *node, const struct tr_event *event,
         return;
     }
     *operation = begun;
-    if (node->operation_count == 0 || node->operations_ms > node->now_ms + begun.patience_ms)
-        node->operations_ms = node->now_ms + begun.patience_ms;
+    if (node->operation_count == 0 || node->operations_ms > node->time.now_ms + begun.patience_ms)
+        node->operations_ms = node->time.now_ms + begun.patience_ms;
     operation->mode = begun.is_drawn ? TR_WRITE_CREATE : TR_WRITE_REPLACE;
     node->operation_count++;
     bool is_keyed = kind == TR_API_CREATE && !begun.is_drawn;
@@ -245,17 +245,17 @@ static tr_mono_ms next_of(const struct tr_operation *operation)
 
 static void run(struct tr_node *node, struct tr_operation *operation, struct tr_effects *out)
 {
-    bool is_over = node->now_ms >= operation->started_ms + 2 * operation->patience_ms;
+    bool is_over = node->time.now_ms >= operation->started_ms + 2 * operation->patience_ms;
     if (operation->stage == STAGE_ASKING)
         tr_ask_conclude(node, operation, is_over, out);
     else if (operation->stage == STAGE_TELLING) {
         if (!tr_operation_has_open(node, operation) ||
-            node->now_ms >= operation->started_ms + 4 * operation->patience_ms)
+            node->time.now_ms >= operation->started_ms + 4 * operation->patience_ms)
             tr_write_finish(node, operation, out);
     } else if (is_over) {
         tr_write_conclude(node, operation, true, out);
     } else if (!operation->is_late &&
-               node->now_ms >= operation->started_ms + operation->patience_ms) {
+               node->time.now_ms >= operation->started_ms + operation->patience_ms) {
         tr_write_stand_in(node, operation, out);
     }
 }
@@ -264,11 +264,11 @@ static void run(struct tr_node *node, struct tr_operation *operation, struct tr_
  * has come or gone. */
 void tr_operations_run(struct tr_node *node, struct tr_effects *out)
 {
-    tr_mono_ms next_ms = TR_NODE_NEVER;
+    tr_mono_ms next_ms = TR_NEVER;
     uint32_t left = node->operation_count;
-    if (left == 0 || node->now_ms < node->operations_ms)
+    if (left == 0 || node->time.now_ms < node->operations_ms)
         return;
-    node->operations_ms = TR_NODE_NEVER;
+    node->operations_ms = TR_NEVER;
     for (uint32_t i = 0; left > 0 && i < node->config.operations_max; i++) {
         struct tr_operation *operation = &node->operations[i];
         if (operation->number == 0)
@@ -287,10 +287,10 @@ void tr_operations_run(struct tr_node *node, struct tr_effects *out)
 
 void tr_operations_look(struct tr_node *node)
 {
-    node->operations_ms = node->now_ms;
+    node->operations_ms = node->time.now_ms;
 }
 
 tr_mono_ms tr_operations_wake_at(const struct tr_node *node)
 {
-    return node->operation_count > 0 ? node->operations_ms : TR_NODE_NEVER;
+    return node->operation_count > 0 ? node->operations_ms : TR_NEVER;
 }

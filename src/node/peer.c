@@ -42,7 +42,7 @@ void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_pe
         .is_unsettled = peer->is_up && (peer->flags & TR_BEAT_UNSETTLED) != 0,
         .has_same_view = member == 0 || peer->view == node->view.id,
         .is_behind = peer->is_behind,
-        .heard_ms = node->now_ms - peer->heard_ms,
+        .heard_ms = node->time.now_ms - peer->heard_ms,
         .clock_ms = peer->clock_ms,
         .queued = peer->count,
         .owed = peer->owed.count,
@@ -114,8 +114,8 @@ void tr_link_up(struct tr_node *node, uint16_t index)
     struct tr_peer *peer = &node->peers[index];
     tr_link_down(node, index);
     peer->is_linked = true;
-    peer->linked_ms = node->now_ms;
-    peer->heard_ms = node->now_ms;
+    peer->linked_ms = node->time.now_ms;
+    peer->heard_ms = node->time.now_ms;
     peer->echo_ms = 0;
 }
 
@@ -182,13 +182,13 @@ static void send_hello(struct tr_node *node, uint16_t index, struct tr_effects *
     frame.of.hello.address = node->config.address;
     memcpy(frame.of.hello.store_id, node->store_id, sizeof node->store_id);
     frame.of.hello.view = node->view.id;
-    frame.of.hello.tick_ms = node->now_ms;
+    frame.of.hello.tick_ms = node->time.now_ms;
     frame.of.hello.incarnation_count = log->incarnation_count;
     memcpy(frame.of.hello.incarnations, log->incarnations, sizeof log->incarnations);
     tr_frame_put(&writer, &frame);
     end_frame(node, index, &writer, out);
     node->peers[index].has_greeted = true;
-    node->peers[index].beat_ms = node->now_ms;
+    node->peers[index].beat_ms = node->time.now_ms;
 }
 
 bool tr_is_out_of_date(const struct tr_node *node, uint16_t peer)
@@ -208,7 +208,7 @@ static bool owes(struct tr_node *node, uint16_t index)
 {
     const struct tr_peer *peer = &node->peers[index];
     bool is_starting = (peer->flags & TR_BEAT_READY) == 0;
-    bool has_missed = peer->has_missed && !tr_breaks(node, TWIN_DEAF);
+    bool has_missed = peer->has_missed && !tr_breaks(&node->trial, MUTANT_DEAF);
     return peer->is_behind || node->is_claiming_all || (is_starting && peer->count > 0) ||
            (has_missed && !tr_owes_nothing(node, index));
 }
@@ -231,7 +231,7 @@ static void send_beat(struct tr_node *node, uint16_t index, struct tr_effects *o
     struct tr_peer *peer = &node->peers[index];
     struct tr_frame frame = {.kind = TR_FRAME_BEAT, .heard_ms = peer->tick_ms};
     struct tr_writer writer = begin_frame(node);
-    frame.of.beat.tick_ms = node->now_ms;
+    frame.of.beat.tick_ms = node->time.now_ms;
     frame.of.beat.stamp = tr_clock(node);
     frame.of.beat.view = node->view.id;
     frame.of.beat.position = node->log.synced;
@@ -241,7 +241,7 @@ static void send_beat(struct tr_node *node, uint16_t index, struct tr_effects *o
     frame.of.beat.popping_from_ms = node->popping_from_ms;
     tr_frame_put(&writer, &frame);
     end_frame(node, index, &writer, out);
-    peer->beat_ms = node->now_ms + BEAT_MS;
+    peer->beat_ms = node->time.now_ms + BEAT_MS;
 }
 
 /* Whether the node that made a write may still be busy with it: it may find that the id is taken,
@@ -343,7 +343,7 @@ static void put_entry(struct tr_node *node, const struct tr_message *message,
         return;
     case MESSAGE_OUTCOME:
         if (find_record(node, message, &record))
-            tr_frame_put_outcome(writer, &record, (int64_t)(record.due_ms - node->steady_ms),
+            tr_frame_put_outcome(writer, &record, (int64_t)(record.due_ms - node->time.steady_ms),
                                  tr_list_check(node, &record));
         return;
     case MESSAGE_PART:
@@ -421,7 +421,7 @@ static void send_queue(struct tr_node *node, uint16_t index, enum tr_message_kin
         drop_first(node, peer, queue);
     }
     end_frame(node, index, &writer, out);
-    peer->sent_ms = node->now_ms;
+    peer->sent_ms = node->time.now_ms;
 }
 
 /* A frame of each kind, one after the other: they go out together. */
@@ -454,7 +454,7 @@ static void send_sums(struct tr_node *node, uint16_t index, struct tr_effects *o
 void tr_beat_now(struct tr_node *node)
 {
     for (uint32_t i = 1; i < node->member_count; i++)
-        node->peers[i].beat_ms = node->now_ms;
+        node->peers[i].beat_ms = node->time.now_ms;
 }
 
 bool tr_all_are_told(struct tr_node *node)
@@ -485,7 +485,7 @@ static void meet_store(struct tr_node *node, uint16_t index, const struct tr_fra
             is_rolled_back = false;
     }
     if (peer->has_store && (!is_same || is_rolled_back)) {
-        tr_cover(node, is_same ? RULE_ROLLED_BACK : RULE_NEW_STORE);
+        tr_cover(&node->trial, is_same ? RULE_ROLLED_BACK : RULE_NEW_STORE);
         tr_forget_acks(node, index);
         tr_note(out, TR_NOTE_PEER_LESS, 0, index);
     }
@@ -531,7 +531,7 @@ static void hear_beat(struct tr_node *node, uint16_t index, const struct tr_fram
     peer->flags = frame->of.beat.flags;
     peer->position = frame->of.beat.position;
     peer->popping_from_ms = frame->of.beat.popping_from_ms;
-    peer->clock_ms = (int64_t)((frame->of.beat.stamp >> 16) - node->steady_ms);
+    peer->clock_ms = (int64_t)((frame->of.beat.stamp >> 16) - node->time.steady_ms);
     peer->fill = frame->of.beat.memory_fill > frame->of.beat.disk_fill ? frame->of.beat.memory_fill
                                                                        : frame->of.beat.disk_fill;
 
@@ -548,7 +548,7 @@ static void hear_beat(struct tr_node *node, uint16_t index, const struct tr_fram
     peer->has_told |= is_fresh && (peer->flags & TR_BEAT_OWES) == 0;
     tr_backlog_heard(node, index);
     if ((peer->flags & TR_BEAT_POPPING) != 0)
-        peer->popped_ms = node->now_ms;
+        peer->popped_ms = node->time.now_ms;
     tr_hear_stamp(node, frame->of.beat.stamp);
 }
 
@@ -593,8 +593,8 @@ static void hear_keys(struct tr_node *node, uint16_t index, struct tr_reader *re
     uint32_t check = 0;
     uint8_t mask = 0;
     if (frame->kind == TR_FRAME_OUTCOMES) {
-        uint64_t age_ms = node->now_ms - frame->heard_ms;
-        bool is_prompt = frame->heard_ms <= node->now_ms && age_ms < SAMPLE_MS;
+        uint64_t age_ms = node->time.now_ms - frame->heard_ms;
+        bool is_prompt = frame->heard_ms <= node->time.now_ms && age_ms < SAMPLE_MS;
         struct tr_reader samples = *reader;
         while (!node->is_serving && is_prompt &&
                tr_frame_get_outcome(&samples, &record, &due_in_ms, &check))
@@ -637,10 +637,10 @@ static void hear_drops(struct tr_node *node, uint16_t index, struct tr_reader *r
 static bool is_too_old(const struct tr_node *node, const struct tr_frame *frame)
 {
     bool is_old = frame->kind != TR_FRAME_HELLO && frame->kind != TR_FRAME_BEAT &&
-                  frame->heard_ms > 0 && node->now_ms > frame->heard_ms + FRAME_LIFE_MS &&
-                  !tr_breaks(node, TWIN_OLD_FRAMES);
+                  frame->heard_ms > 0 && node->time.now_ms > frame->heard_ms + FRAME_LIFE_MS &&
+                  !tr_breaks(&node->trial, MUTANT_OLD_FRAMES);
     if (is_old)
-        tr_cover(node, RULE_OLD_FRAME);
+        tr_cover(&node->trial, RULE_OLD_FRAME);
     return is_old;
 }
 
@@ -648,7 +648,7 @@ static bool is_too_old(const struct tr_node *node, const struct tr_frame *frame)
  * that become longer are believed little by little. */
 static void measure_trip(const struct tr_node *node, struct tr_peer *peer)
 {
-    uint64_t trip_ms = node->now_ms - peer->echo_ms;
+    uint64_t trip_ms = node->time.now_ms - peer->echo_ms;
     trip_ms = trip_ms < HEARS_MS ? trip_ms : HEARS_MS; /* what takes longer counts as down */
     if (peer->trip_ms == 0 || trip_ms < peer->trip_ms)
         peer->trip_ms = trip_ms;
@@ -671,8 +671,8 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
         reset(node, index, out);
         return;
     }
-    peer->heard_ms = node->now_ms;
-    if (frame.heard_ms > peer->echo_ms && frame.heard_ms <= node->now_ms) {
+    peer->heard_ms = node->time.now_ms;
+    if (frame.heard_ms > peer->echo_ms && frame.heard_ms <= node->time.now_ms) {
         peer->echo_ms = frame.heard_ms;
         measure_trip(node, peer);
     }
@@ -717,14 +717,14 @@ static void look_at(struct tr_node *node, uint16_t index, struct tr_effects *out
 {
     struct tr_peer *peer = &node->peers[index];
     tr_mono_ms hears_ms = peer->echo_ms > peer->linked_ms ? peer->echo_ms : peer->linked_ms;
-    bool is_heard = peer->is_greeted && node->now_ms < peer->heard_ms + SUSPECT_MS;
-    bool is_up = is_heard && node->now_ms < hears_ms + HEARS_MS;
+    bool is_heard = peer->is_greeted && node->time.now_ms < peer->heard_ms + SUSPECT_MS;
+    bool is_up = is_heard && node->time.now_ms < hears_ms + HEARS_MS;
     if (is_heard && !is_up)
-        tr_cover(node, RULE_ONE_WAY);
+        tr_cover(&node->trial, RULE_ONE_WAY);
     if (is_up == peer->is_up)
         return;
     peer->is_up = is_up;
-    peer->up_ms = node->now_ms;
+    peer->up_ms = node->time.now_ms;
     tr_note(out, is_up ? TR_NOTE_PEER_UP : TR_NOTE_PEER_DOWN, 0, index);
     tr_settle_again(node); /* who moves a record, and who stands in, may be another now */
     tr_operations_look(node);
@@ -746,8 +746,8 @@ void tr_peers_run(struct tr_node *node, struct tr_effects *out)
         uint16_t index = (uint16_t)i;
         struct tr_peer *peer = &node->peers[index];
         look_at(node, index, out);
-        if (peer->is_linked && node->now_ms >= peer->heard_ms + SILENT_MS) {
-            tr_cover(node, RULE_HALF_OPEN);
+        if (peer->is_linked && node->time.now_ms >= peer->heard_ms + SILENT_MS) {
+            tr_cover(&node->trial, RULE_HALF_OPEN);
             reset(node, index, out); /* the other end may not know of this link any more */
         }
 
@@ -761,7 +761,7 @@ void tr_peers_run(struct tr_node *node, struct tr_effects *out)
             send_hello(node, index, out);
             continue;
         }
-        if (node->now_ms >= peer->beat_ms && !(is_stopping && peer->count > 0) &&
+        if (node->time.now_ms >= peer->beat_ms && !(is_stopping && peer->count > 0) &&
             has_sent_claims(node, index, out))
             send_beat(node, index, out);
         if (peer->compare >= COMPARE_SUMMED && !peer->has_sent_sums && has_frame_room(node, out))
@@ -772,18 +772,18 @@ void tr_peers_run(struct tr_node *node, struct tr_effects *out)
 
 tr_mono_ms tr_peers_wake_at(const struct tr_node *node)
 {
-    tr_mono_ms wake = TR_NODE_NEVER;
+    tr_mono_ms wake = TR_NEVER;
     for (uint32_t i = 1; i < node->member_count; i++) {
         const struct tr_peer *peer = &node->peers[i];
         if (!peer->is_linked)
             continue;
         tr_mono_ms at = peer->heard_ms + (peer->is_up ? SUSPECT_MS : SILENT_MS);
         if (tr_compare_wants_tick(node, (uint16_t)i))
-            at = node->now_ms;
+            at = node->time.now_ms;
         if (!peer->is_sending) {
             bool has_sums = peer->compare >= COMPARE_SUMMED && !peer->has_sent_sums;
-            tr_mono_ms next =
-                peer->count > 0 || !peer->has_greeted || has_sums ? node->now_ms : peer->beat_ms;
+            tr_mono_ms next = peer->count > 0 || !peer->has_greeted || has_sums ? node->time.now_ms
+                                                                                : peer->beat_ms;
             at = next < at ? next : at;
         }
         wake = at < wake ? at : wake;

@@ -112,11 +112,11 @@ static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct 
     node->destinations[destination].flights++;
     tr_book_set_state(&node->book, ref, TR_STATE_FLYING);
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_FIRE);
-    node->busy_ms = node->now_ms;
+    node->busy_ms = node->time.now_ms;
     effect->of.fire.flight = index;
     effect->of.fire.ref = ref;
     effect->of.fire.due_ms = record.due_ms;
-    effect->of.fire.due_mono_ms = record.due_ms - node->steady_base;
+    effect->of.fire.due_mono_ms = record.due_ms - node->time.steady_base;
 }
 
 /* A pop under way goes on, whatever becomes of the list of its record. */
@@ -224,11 +224,12 @@ static unsigned rank_of(const struct tr_node *node, const struct tr_record *reco
     unsigned rank = 0;
     *is_first = true;
     for (; rank < count && turns[rank] != 0; rank++)
-        *is_first &= !tr_is_popping(node, turns[rank]) && !tr_breaks(node, TWIN_NO_TAKEOVER);
+        *is_first &=
+            !tr_is_popping(node, turns[rank]) && !tr_breaks(&node->trial, MUTANT_NO_TAKEOVER);
     *is_stray = rank == count;
     unsigned others = tr_others(record);
     if (others > 0 && !tr_view_has_others(node) && tr_view_is_new(node)) {
-        tr_cover(node, RULE_LEFT_TO_OTHERS);
+        tr_cover(&node->trial, RULE_LEFT_TO_OTHERS);
         *is_first = *is_stray = false;
         rank += others;
     }
@@ -243,30 +244,31 @@ static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record
     unsigned rank = rank_of(node, record, &is_first, &is_stray);
     tr_steady_ms latest = record->due_ms + (uint64_t)rank * POSITION_MS;
     if (is_stray && !is_first) {
-        tr_cover(node, RULE_STRAY_WAITS);
-        return node->steady_ms + LOOK_MS; /* its turn never comes while one that is named is up */
+        tr_cover(&node->trial, RULE_STRAY_WAITS);
+        return node->time.steady_ms +
+               LOOK_MS; /* its turn never comes while one that is named is up */
     }
-    if (!is_first && rank > 0 && latest <= node->steady_ms) {
+    if (!is_first && rank > 0 && latest <= node->time.steady_ms) {
         tr_steady_ms held_ms = tr_held_until(node, record); /* all were: not all at once, now */
         if (held_ms > record->due_ms)
             latest = held_ms + (uint64_t)rank * POSITION_MS;
     }
-    if (is_first || latest <= node->steady_ms) {
+    if (is_first || latest <= node->time.steady_ms) {
         if (rank > 0)
-            tr_cover(node, is_first ? RULE_TAKEOVER : RULE_LATE_TURN);
+            tr_cover(&node->trial, is_first ? RULE_TAKEOVER : RULE_LATE_TURN);
         if (!tr_is_claimed(node, record)) {
             node->stats.takeovers += rank > 0 && is_first;
             node->stats.late_turns += rank > 0 && !is_first;
-            return node->steady_ms;
+            return node->time.steady_ms;
         }
         node->stats.held_back++;
-        tr_cover(node, RULE_CLAIM_HELD);
+        tr_cover(&node->trial, RULE_CLAIM_HELD);
         if (is_first) /* nodes after this one leave to it what it waits for */
-            node->backlog_ms = node->now_ms;
-        return node->steady_ms + LOOK_MS;
+            node->backlog_ms = node->time.now_ms;
+        return node->time.steady_ms + LOOK_MS;
     }
     tr_steady_ms next = record->due_ms + SUSPECT_MS;
-    next = next > node->steady_ms ? next : node->steady_ms + LOOK_MS;
+    next = next > node->time.steady_ms ? next : node->time.steady_ms + LOOK_MS;
     return next < latest ? next : latest;
 }
 
@@ -298,7 +300,7 @@ static bool are_all_up(const struct tr_node *node)
 {
     for (uint32_t i = 1; i < node->member_count; i++) {
         const struct tr_peer *peer = &node->peers[i];
-        bool is_there = peer->is_up && node->now_ms >= peer->up_ms + TOMBSTONE_MS;
+        bool is_there = peer->is_up && node->time.now_ms >= peer->up_ms + TOMBSTONE_MS;
         if (node->members[i].role != TR_ROLE_NONE && !is_there)
             return false;
     }
@@ -352,20 +354,20 @@ static bool may_forget(struct tr_node *node, tr_ref ref, const struct tr_record 
     bool is_safe = tr_is_known(node, ref, record) && !has_to_tell(record) && !tr_is_wide(node) &&
                    are_all_up(node);
     bool is_old =
-        node->steady_ms >= record->due_ms - record->lag_ms + node->config.tombstone_keep_ms;
+        node->time.steady_ms >= record->due_ms - record->lag_ms + node->config.tombstone_keep_ms;
     bool is_early = !is_safe && !is_old &&
                     (are_many(node, OWED_SHARE) ||
                      (are_many(node, KNOWN_SHARE) && is_spread(node, ref, record)));
-    bool may = is_safe || is_old || is_early || tr_breaks(node, TWIN_FORGET_AT_ONCE);
+    bool may = is_safe || is_old || is_early || tr_breaks(&node->trial, MUTANT_FORGET_AT_ONCE);
     node->stats.forgotten_early += is_early;
-    tr_cover(node, may ? RULE_TOMBSTONE_GONE : RULE_TOMBSTONE_KEPT);
+    tr_cover(&node->trial, may ? RULE_TOMBSTONE_GONE : RULE_TOMBSTONE_KEPT);
     return may;
 }
 
 /* Under a due time of its own: of all entries that it has had, one is live. */
 static void keep_tombstone(struct tr_node *node, tr_ref ref, struct tr_record *record)
 {
-    tr_steady_ms at_ms = node->steady_ms + TOMBSTONE_LOOK_MS;
+    tr_steady_ms at_ms = node->time.steady_ms + TOMBSTONE_LOOK_MS;
     uint8_t acked = tr_book_acked(&node->book, ref);
     record->lag_ms += at_ms - record->due_ms;
     record->due_ms = at_ms;
@@ -392,8 +394,8 @@ static bool put_off(struct tr_node *node, tr_ref ref)
     }
     if ((record.flags & TR_RECORD_DEAD) != 0)
         return false; /* it was kept for long enough, by each on its own */
-    tr_steady_ms at_ms = node->is_popping ? turn_at(node, &record) : node->steady_ms + LOOK_MS;
-    if (at_ms <= node->steady_ms)
+    tr_steady_ms at_ms = node->is_popping ? turn_at(node, &record) : node->time.steady_ms + LOOK_MS;
+    if (at_ms <= node->time.steady_ms)
         return false;
     tr_look_again(node, ref, at_ms);
     return true;
@@ -413,7 +415,7 @@ static void run_due(struct tr_node *node, struct tr_effects *out)
     struct tr_fifo_entry entry;
     if (!node->is_popping && !tr_is_clustered(node))
         return;
-    tr_wheel_advance(&node->wheel, node->steady_ms);
+    tr_wheel_advance(&node->wheel, node->time.steady_ms);
     for (unsigned i = 0; i < tr_slice(node, DUE_SLICE); i++) {
         if (!can_fire(node) || !tr_effects_has_room(out, 8) || !tr_wheel_pop(&node->wheel, &entry))
             return;
@@ -474,10 +476,10 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record,
     tr_count(node, record, -1);
     record->due_ms = record->due_ms - record->lag_ms + record->interval_ms;
     record->lag_ms = 0;
-    if (tr_is_clustered(node) && record->due_ms < node->steady_ms) {
+    if (tr_is_clustered(node) && record->due_ms < node->time.steady_ms) {
         /* Overdue: it is from now on that others may be waited for. */
-        record->lag_ms = node->steady_ms - record->due_ms;
-        record->due_ms = node->steady_ms;
+        record->lag_ms = node->time.steady_ms - record->due_ms;
+        record->due_ms = node->time.steady_ms;
     }
     record->attempt = 0;
     record->sequence++;
@@ -529,7 +531,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     part.part = record->sequence;
     part.sequence = 0;
     part.flags = (uint8_t)(record->flags & (TR_RECORD_DEAD | TR_RECORD_MOVING));
-    tr_cover(node, RULE_SPLIT_OFF);
+    tr_cover(&node->trial, RULE_SPLIT_OFF);
     tr_ref old = tr_book_find(&node->book, part.id, part.part);
     if (old != TR_ARENA_NONE) { /* a dead one of an older version */
         tr_drop(node, old);
@@ -579,7 +581,7 @@ static void die(struct tr_node *node, tr_ref ref, struct tr_record *before,
     }
     struct tr_record dead = *record;
     dead.flags |= TR_RECORD_DEAD;
-    tr_steady_ms due_ms = node->steady_ms + node->config.dead_keep_ms;
+    tr_steady_ms due_ms = node->time.steady_ms + node->config.dead_keep_ms;
     dead.lag_ms += due_ms - dead.due_ms;
     dead.due_ms = due_ms;
     if (record->part == 0 && split(node, &dead, out)) {
@@ -611,12 +613,12 @@ static void fail(struct tr_node *node, tr_ref ref, struct tr_record *record,
     tr_steady_ms own_ms = record->due_ms - record->lag_ms;
     tr_steady_ms next_ms = own_ms + record->interval_ms;
     /* The millisecond that has begun counts as a whole one, as with due times. */
-    tr_steady_ms retry_ms = node->steady_ms + 1;
+    tr_steady_ms retry_ms = node->time.steady_ms + 1;
     /* Nobody was reached from here: each of the others tries at once. */
     bool is_handed_over = record->list_count > 1 && flight->result == TR_CALLBACK_UNREACHED &&
                           record->attempt % record->list_count != 0;
     if (is_handed_over)
-        tr_cover(node, RULE_HANDED_OVER);
+        tr_cover(&node->trial, RULE_HANDED_OVER);
     else
         retry_ms += backoff(node, flight, record->attempt);
     bool has_next = record->part == 0 && record->sequence < tr_record_pops(record);

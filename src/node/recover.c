@@ -89,9 +89,9 @@ static void set_steady(struct tr_node *node)
     }
     if (last != NULL)
         node->log.offset_ms += RESTART_LATE_MS;
-    node->steady_base = node->wall_ms - (uint64_t)node->log.offset_ms - node->now_ms;
-    node->steady_ms = node->now_ms + node->steady_base;
-    tr_wheel_init(&node->wheel, &node->arena, node->steady_ms);
+    node->time.steady_base = node->time.wall_ms - (uint64_t)node->log.offset_ms - node->time.now_ms;
+    node->time.steady_ms = node->time.now_ms + node->time.steady_base;
+    tr_wheel_init(&node->wheel, &node->arena, node->time.steady_ms);
 }
 
 void tr_recovery_start(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
@@ -102,7 +102,7 @@ void tr_recovery_start(struct tr_node *node, const struct tr_event *event, struc
     replay->segments = event->of.recovery.segments;
     replay->count = event->of.recovery.count;
     struct tr_log_check check = tr_log_check(replay->segments, replay->count);
-    if (check.verdict == TR_LOG_TORN && tr_breaks(node, TWIN_TORN_IS_DAMAGE))
+    if (check.verdict == TR_LOG_TORN && tr_breaks(&node->trial, MUTANT_TORN_IS_DAMAGE))
         check.verdict = TR_LOG_DAMAGED;
     if (check.verdict != TR_LOG_SOUND && check.verdict != TR_LOG_TORN) {
         refuse_log(node, check, out);

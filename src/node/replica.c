@@ -12,7 +12,7 @@ void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
                  struct tr_frame_record *frame)
 {
     frame->record = *record;
-    frame->due_in_ms = (int64_t)(record->due_ms - node->steady_ms);
+    frame->due_in_ms = (int64_t)(record->due_ms - node->time.steady_ms);
     for (unsigned i = 0; i < record->list_count; i++)
         frame->list[i] = tr_member_address(node, record->list[i]);
     for (unsigned i = 0; i < record->from_count; i++)
@@ -26,13 +26,13 @@ static void set_due(const struct tr_node *node, struct tr_record *record, int64_
 {
     uint64_t late_ms = due_in_ms < 0 ? 0 - (uint64_t)due_in_ms : 0;
     uint64_t wait_ms = late_ms + SUSPECT_MS >= POSITION_MS ? CLAIMED_BY_MS : 0;
-    record->due_ms = node->steady_ms + (due_in_ms > 0 ? (uint64_t)due_in_ms : wait_ms);
+    record->due_ms = node->time.steady_ms + (due_in_ms > 0 ? (uint64_t)due_in_ms : wait_ms);
     record->lag_ms += late_ms + wait_ms;
 }
 
 void tr_localize_due(const struct tr_node *node, struct tr_frame_record *frame)
 {
-    int64_t due_ms = (int64_t)node->steady_ms;
+    int64_t due_ms = (int64_t)node->time.steady_ms;
     bool is_sane = frame->due_in_ms > -due_ms && frame->due_in_ms < (int64_t)TR_TIME_MAX - due_ms;
     frame->record.due_ms = (uint64_t)(is_sane ? due_ms + frame->due_in_ms : due_ms);
 }
@@ -142,7 +142,7 @@ static void inherit(const struct tr_node *node, struct tr_record *record,
         if (name == 0 || tr_is_named(record, name))
             continue;
         if (is_moving)
-            tr_cover(node, RULE_INHERITED);
+            tr_cover(&node->trial, RULE_INHERITED);
         tr_remember(record, name);
     }
 }
@@ -177,7 +177,7 @@ static enum tr_frame_result store(struct tr_node *node, struct tr_record *record
     tr_ref before = *ref;
     *ref = tr_put(node, record, before);
     if (*ref == TR_ARENA_NONE) {
-        tr_cover(node, RULE_FULL);
+        tr_cover(&node->trial, RULE_FULL);
         return TR_RESULT_FULL;
     }
     if (before != TR_ARENA_NONE && is_same_pop(&held, record))
@@ -197,7 +197,7 @@ static void miss(struct tr_node *node, uint16_t peer)
 {
     if (node->is_popping || node->phase != PHASE_READY)
         return;
-    tr_cover(node, RULE_MISSED);
+    tr_cover(&node->trial, RULE_MISSED);
     node->announced_ms = 0;
     node->peers[peer].has_told = false;
     if (node->has_missed)
@@ -266,7 +266,7 @@ static enum tr_frame_result judge(const struct tr_node *node, enum tr_write_mode
         return TR_RESULT_EXISTS;
     bool is_later = held->version > record->version ||
                     (held->version == record->version && held->version_node > record->version_node);
-    bool is_stale = is_later && !tr_breaks(node, TWIN_STALE_IGNORED);
+    bool is_stale = is_later && !tr_breaks(&node->trial, MUTANT_STALE_IGNORED);
     return is_stale ? TR_RESULT_STALE : TR_RESULT_STORED;
 }
 
@@ -280,7 +280,7 @@ static void adopt(struct tr_node *node, tr_ref ref, const struct tr_record *olde
     inherit(node, &held, older);
     if (held.from_count == count || !tr_has_room(node, &held))
         return;
-    tr_cover(node, RULE_ADOPTED);
+    tr_cover(&node->trial, RULE_ADOPTED);
     tr_ref placed = tr_put(node, &held, ref);
     if (placed == TR_ARENA_NONE)
         return;
@@ -295,7 +295,7 @@ static bool may_grow(const struct tr_node *node, const struct tr_record *record,
 {
     bool may = !node->log.is_refused || is_there || (record->flags & TR_RECORD_TOMBSTONE) != 0;
     if (!may)
-        tr_cover(node, RULE_FULL_OF_LIVE);
+        tr_cover(&node->trial, RULE_FULL_OF_LIVE);
     return may;
 }
 
@@ -310,7 +310,7 @@ enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mo
         tr_book_unpack(&node->book, *ref, &held);
     const struct tr_order *dropped = is_there ? NULL : tr_find_dropped(node, record);
     if (dropped != NULL) {
-        tr_cover(node, RULE_LATE_WRITE);
+        tr_cover(&node->trial, RULE_LATE_WRITE);
         bool is_it =
             dropped->version == record->version && dropped->version_node == record->version_node;
         if (!is_it)
@@ -321,7 +321,7 @@ enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mo
     enum tr_frame_result result =
         is_there && !is_same ? judge(node, mode, &held, record) : TR_RESULT_STORED;
     if (result == TR_RESULT_STORED && (!has_room || !may_grow(node, record, is_there))) {
-        tr_cover(node, RULE_FULL);
+        tr_cover(&node->trial, RULE_FULL);
         return TR_RESULT_FULL;
     }
     if (result == TR_RESULT_STORED)
@@ -352,13 +352,13 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write
         result = tr_replica_take(node, write->mode, has_room, record, &ref);
     if (result == TR_RESULT_STORED && write->mode == TR_WRITE_REPLACE)
         tr_claim_open(node, peer, record);
-    if (result == TR_RESULT_STALE && tr_breaks(node, TWIN_STALE_IGNORED))
+    if (result == TR_RESULT_STALE && tr_breaks(&node->trial, MUTANT_STALE_IGNORED))
         result = TR_RESULT_HELD;
     if (result == TR_RESULT_STORED && is_stopping) {
         wait_for(node, record, ref, THEN_ANSWER, peer, 0);
         result = TR_RESULT_FULL;
     }
-    if (result == TR_RESULT_STORED && tr_breaks(node, TWIN_ACK_BEFORE_SYNC))
+    if (result == TR_RESULT_STORED && tr_breaks(&node->trial, MUTANT_ACK_BEFORE_SYNC))
         refuse(node, peer, operation, record, TR_RESULT_STORED);
     if (is_sound && result == TR_RESULT_FULL)
         pass_up(node, peer, record);
@@ -383,7 +383,7 @@ static void learn(struct tr_node *node, uint16_t peer, const struct tr_record *r
         if (names[i] != 0 && names[i] != peer && !tr_is_named(record, names[i]))
             tr_send_drop(node, names[i], record);
     }
-    tr_cover(node, RULE_STRAY_LEARNS);
+    tr_cover(&node->trial, RULE_STRAY_LEARNS);
     node->stats.drops++;
     tr_drop(node, ref);
 }
@@ -460,7 +460,7 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
     bool is_past = (record->flags & TR_RECORD_MOVING) != 0 && !tr_is_listed(record, 0);
     const struct tr_order *dropped = tr_find_dropped(node, record);
     if (ref == TR_ARENA_NONE && (is_past || dropped != NULL)) {
-        tr_cover(node, RULE_MOVED);
+        tr_cover(&node->trial, RULE_MOVED);
         if (dropped == NULL) /* its write may be yet to come, and counts, but others pop it */
             tr_claim_moved(node, peer, record);
         else if (tr_is_listed(record, 0))
@@ -470,13 +470,13 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
     }
     enum tr_frame_result result = store(node, record, &ref, has_any);
     if (result == TR_RESULT_STALE) {
-        tr_cover(node, RULE_HIGHER);
+        tr_cover(&node->trial, RULE_HIGHER);
         tr_send_copy(node, peer, record);
     }
     if (result == TR_RESULT_FULL)
         pass_up(node, peer, record);
     if (result == TR_RESULT_HELD && has_come_back(node, peer, record, ref)) {
-        tr_cover(node, RULE_CAME_BACK);
+        tr_cover(&node->trial, RULE_CAME_BACK);
         if (tr_book_state(&node->book, ref) != TR_STATE_UNSAFE)
             tr_send_drop(node, peer, record); /* else it is shown again */
         return;
@@ -520,7 +520,7 @@ static bool is_kept(struct tr_node *node, uint16_t peer, const struct tr_record 
         return true; /* the very thing, and on its way */
     }
     if (tr_order_compare(&own, &order) > 0) {
-        tr_cover(node, RULE_DROP_REFUSED);
+        tr_cover(&node->trial, RULE_DROP_REFUSED);
         if (operation != 0)
             refuse(node, peer, operation, held, TR_RESULT_STALE);
         else
@@ -533,7 +533,7 @@ static bool is_kept(struct tr_node *node, uint16_t peer, const struct tr_record 
         return true; /* it may be the only one to know who else is to hear of the end */
     }
     if (is_busy(node, ref) && tr_is_same_write(held, named)) {
-        tr_cover(node, RULE_DROP_BUSY);
+        tr_cover(&node->trial, RULE_DROP_BUSY);
         return true; /* it is asked again */
     }
     if (operation == 0 && !tr_can_drop(node, named->id, named->part)) {
@@ -557,8 +557,8 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
     if (ref == TR_ARENA_NONE ? !tr_can_wait(node) : !tr_has_room(node, &held))
         return; /* likewise */
     if (ref == TR_ARENA_NONE)
-        tr_cover(node, RULE_DROP_NOTHING);
-    else if (tr_breaks(node, TWIN_DROP_IS_TOMBSTONE))
+        tr_cover(&node->trial, RULE_DROP_NOTHING);
+    else if (tr_breaks(&node->trial, MUTANT_DROP_IS_TOMBSTONE))
         tr_tell(node,
                 tr_end(node, ref,
                        &(struct tr_order){.version = named->version,
@@ -603,7 +603,7 @@ static void give_way(struct tr_node *node, uint16_t peer, const struct tr_record
         miss(node, peer);
         return;
     }
-    tr_cover(node, RULE_DROP_PASSED);
+    tr_cover(&node->trial, RULE_DROP_PASSED);
     node->stats.drops++;
     tr_drop(node, ref);
 }
@@ -634,7 +634,7 @@ void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_rec
         tr_book_unpack(&node->book, ref, &held);
         tr_settle_look(node, ref, &held, false);
     } else
-        tr_cover(node, RULE_ABSENT_TOLD);
+        tr_cover(&node->trial, RULE_ABSENT_TOLD);
 }
 
 tr_ref tr_replica_find(const struct tr_node *node, tr_timer_id id)
@@ -690,7 +690,7 @@ static tr_ref put_tombstone(struct tr_node *node, tr_ref ref, const struct tr_re
  * older state of it, is not popped, since that has been. */
 static void await_record(struct tr_node *node, uint16_t peer, const struct tr_record *outcome)
 {
-    tr_cover(node, RULE_OVERTAKEN);
+    tr_cover(&node->trial, RULE_OVERTAKEN);
     tr_claim_past(node, peer, outcome);
     tr_send(node, peer,
             (struct tr_message){

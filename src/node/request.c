@@ -28,7 +28,7 @@ static uint64_t commit_lag_ms(const struct tr_node *node)
 {
     if (node->waiting_head == node->waiting_tail)
         return 0;
-    return node->now_ms -
+    return node->time.now_ms -
            node->waiting[node->waiting_head & (node->config.limits.waiting - 1)].since_ms;
 }
 
@@ -42,7 +42,7 @@ bool tr_is_ahead(const struct tr_node *node)
         behind += peer->is_up && peer->clock_ms < -(int64_t)TR_SKEW_MS;
     }
     if (behind * 2 > up)
-        tr_cover(node, RULE_SKEWED);
+        tr_cover(&node->trial, RULE_SKEWED);
     return behind * 2 > up;
 }
 
@@ -101,7 +101,7 @@ static void fill(const struct tr_node *node, const struct tr_timer_body *body,
     record->content_type = body->content_type;
     memcpy(record->tags, body->tags, body->tag_count * sizeof body->tags[0]);
     /* The millisecond that has begun counts as a whole one: never early. */
-    record->due_ms = node->steady_ms + body->interval_ms + (body->interval_ms > 0);
+    record->due_ms = node->time.steady_ms + body->interval_ms + (body->interval_ms > 0);
 }
 
 /* Stores a timer, logs it, and answers when that is durable. `ref` is what it replaces, if any. */
@@ -257,7 +257,7 @@ static void cancel_widely(const struct request *request, uint32_t factor)
         .version = tr_stamp(node, version_of(node, id)),
         .version_node = node->stamp_node,
         .sequence = 1,
-        .due_ms = node->steady_ms + TOMBSTONE_MS,
+        .due_ms = node->time.steady_ms + TOMBSTONE_MS,
         .factor = factor,
         .flags = TR_RECORD_TOMBSTONE,
         .uri = {"", 0},
@@ -377,7 +377,7 @@ static bool is_for_node(const struct tr_node *node, tr_ref ref, const struct tr_
     uint16_t member = tr_member_find(node, query->node);
     tr_book_unpack(&node->book, ref, &record);
     if ((record.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 || record.part > 0 ||
-        record.due_ms < node->steady_ms + query->from_ms)
+        record.due_ms < node->time.steady_ms + query->from_ms)
         return false;
     unsigned count = 1;
     if (tr_is_clustered(node))
@@ -463,8 +463,8 @@ static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *reco
     if (record->part == 0)
         record->moves = tr_next_move(record->moves, node->stamp_node);
     record->attempt = record->part > 0 ? 0 : record->attempt;
-    record->lag_ms += node->steady_ms - record->due_ms;
-    record->due_ms = node->steady_ms;
+    record->lag_ms += node->time.steady_ms - record->due_ms;
+    record->due_ms = node->time.steady_ms;
     ref = tr_book_update(&node->book, ref, record);
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_log_short(node, record);
@@ -524,7 +524,7 @@ static void redrive(const struct request *request)
 void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     struct request request = {node, event, out};
-    node->busy_ms = node->now_ms;
+    node->busy_ms = node->time.now_ms;
     switch (event->of.request.kind) {
     case TR_API_CREATE:
         create(&request);

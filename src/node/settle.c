@@ -63,12 +63,12 @@ bool tr_is_wide(const struct tr_node *node)
                    (peer->view != node->view.id || (peer->flags & TR_BEAT_UNSETTLED) != 0 ||
                     !tr_is_serving(node, (uint16_t)i)));
     }
-    return is_wide && !tr_breaks(node, TWIN_NARROW);
+    return is_wide && !tr_breaks(&node->trial, MUTANT_NARROW);
 }
 
 bool tr_view_is_new(const struct tr_node *node)
 {
-    return node->now_ms < node->settling.changed_ms + JOIN_MS;
+    return node->time.now_ms < node->settling.changed_ms + JOIN_MS;
 }
 
 /* The others hear of it at once: a write that is acknowledged must reach what is not in place. */
@@ -96,7 +96,7 @@ uint16_t tr_find_mover(const struct tr_node *node, const struct tr_record *recor
     unsigned count = tr_turns(node, record, 0, turns);
     for (unsigned i = 0; i < count; i++) {
         if (turns[i] == 0 && i > 0 && (record->flags & TR_RECORD_MOVING) != 0)
-            tr_cover(node, RULE_MOVE_TAKEN);
+            tr_cover(&node->trial, RULE_MOVE_TAKEN);
         if (turns[i] == 0 || tr_is_popping(node, turns[i]))
             return turns[i];
     }
@@ -114,7 +114,7 @@ static void offer(struct tr_node *node, uint16_t mover, const struct tr_record *
     uint16_t placed[TR_LIST_MAX];
     unsigned count = tr_place(node, record->id, tr_copies(node, record->factor), placed);
     node->settling.offers++;
-    tr_cover(node, RULE_OFFERED);
+    tr_cover(&node->trial, RULE_OFFERED);
     if (node->settling.walks % 2 == 0)
         tr_send_copy(node, mover, record);
     for (unsigned i = 0; node->settling.walks % 2 == 1 && i < count; i++) {
@@ -136,9 +136,9 @@ static bool may_change(const struct tr_node *node, tr_ref ref, const struct tr_r
     bool is_idle = tr_book_state(&node->book, ref) == TR_STATE_ARMED;
     bool is_near = record->interval_ms >= 2 * (uint64_t)NEAR_MS &&
                    (record->flags & TR_RECORD_DEAD) == 0 &&
-                   record->due_ms < node->steady_ms + NEAR_MS;
+                   record->due_ms < node->time.steady_ms + NEAR_MS;
     if (is_near)
-        tr_cover(node, RULE_MOVE_WAITS);
+        tr_cover(&node->trial, RULE_MOVE_WAITS);
     return is_idle && !is_near && !tr_is_claimed(node, record) && tr_has_room(node, record);
 }
 
@@ -161,7 +161,7 @@ static void begin(struct tr_node *node, tr_ref ref, struct tr_record *record)
     struct tr_record old = *record;
     if (!may_change(node, ref, record) || is_too_soon(node, record))
         return;
-    tr_cover(node, (old.flags & TR_RECORD_MOVING) != 0 ? RULE_MOVE_AGAIN : RULE_MOVE_BEGUN);
+    tr_cover(&node->trial, (old.flags & TR_RECORD_MOVING) != 0 ? RULE_MOVE_AGAIN : RULE_MOVE_BEGUN);
     bool was_moving = (old.flags & TR_RECORD_MOVING) != 0;
     record->from_count = 0;
     record->gone = 0;
@@ -197,12 +197,12 @@ static void finish(struct tr_node *node, tr_ref ref, struct tr_record *record)
         if (old.from[i] != 0 && !tr_is_listed(record, old.from[i]))
             tr_remember(record, old.from[i]);
     }
-    tr_cover(node, RULE_MOVE_ENDED);
+    tr_cover(&node->trial, RULE_MOVE_ENDED);
     node->stats.moved++;
 
     bool has_absent = record->from_count > 0;
     if (has_absent) {
-        tr_cover(node, RULE_ABSENT);
+        tr_cover(&node->trial, RULE_ABSENT);
         ref = tr_put(node, record, ref);
         if (ref == TR_ARENA_NONE)
             return;
@@ -225,7 +225,7 @@ static bool send_drops(struct tr_node *node, const struct tr_record *record, boo
         is_waiting = true;
         if (!may_send)
             continue;
-        tr_cover(node, RULE_DROP_SENT);
+        tr_cover(&node->trial, RULE_DROP_SENT);
         tr_send_drop(node, member, record);
     }
     return is_waiting;
@@ -270,7 +270,7 @@ static void leave(struct tr_node *node, tr_ref ref, const struct tr_record *reco
     if ((state != TR_STATE_ARMED && state != TR_STATE_UNSAFE) || !tr_has_room(node, record) ||
         !tr_can_drop(node, record->id, record->part))
         return;
-    tr_cover(node, RULE_LEFT);
+    tr_cover(&node->trial, RULE_LEFT);
     node->stats.drops++;
     tr_drop(node, ref);
 }
@@ -293,7 +293,7 @@ static void address(struct tr_node *node, tr_ref ref, struct tr_record *record)
     }
     if (!is_changed || !tr_has_room(node, record))
         return;
-    tr_cover(node, RULE_ADDRESSED);
+    tr_cover(&node->trial, RULE_ADDRESSED);
     ref = tr_put(node, record, ref);
     if (ref != TR_ARENA_NONE)
         tr_tell(node, ref, TELL_DURABLE);
@@ -313,7 +313,7 @@ static bool look_at(struct tr_node *node, tr_ref ref, struct tr_record *record, 
     if (!node->is_popping || tr_book_state(&node->book, ref) == TR_STATE_UNSAFE)
         return true;
     if (!views_agree(node)) {
-        tr_cover(node, RULE_VIEWS_DIFFER);
+        tr_cover(&node->trial, RULE_VIEWS_DIFFER);
         return true;
     }
     uint16_t mover = tr_find_mover(node, record);
@@ -343,13 +343,13 @@ void tr_settle_look(struct tr_node *node, tr_ref ref, struct tr_record *record, 
         return;
     set_unsettled(node, true);
     node->settling.is_missed = true;
-    if (!node->settling.is_walking && node->settling.again_ms > node->now_ms + AGAIN_MS)
-        node->settling.again_ms = node->now_ms + AGAIN_MS;
+    if (!node->settling.is_walking && node->settling.again_ms > node->time.now_ms + AGAIN_MS)
+        node->settling.again_ms = node->time.now_ms + AGAIN_MS;
 }
 
 /* ---- the walk ---- */
 
-/* A broken twin of the walk: the next record by due time. What pops meanwhile is passed over. */
+/* A mutant of the walk: the next record by due time. What pops meanwhile is passed over. */
 static bool next_by_due(const struct tr_node *node, uint64_t *cursor, tr_ref *next)
 {
     struct tr_index_walk walk = tr_index_seek(&node->book.index, 0);
@@ -369,7 +369,7 @@ static bool next_by_due(const struct tr_node *node, uint64_t *cursor, tr_ref *ne
 static bool next_record(const struct tr_node *node, struct tr_index_walk *walk, uint64_t *cursor,
                         tr_ref *ref)
 {
-    if (tr_breaks(node, TWIN_PAGE_BY_DUE))
+    if (tr_breaks(&node->trial, MUTANT_PAGE_BY_DUE))
         return next_by_due(node, cursor, ref);
     if (!tr_index_next(walk, ref))
         return false;
@@ -387,7 +387,8 @@ static void report(struct tr_node *node, bool is_left, struct tr_effects *out)
         bool is_meant = node->members[i].role != TR_ROLE_NONE;
         bool is_missing = is_meant && (!peer->is_up || peer->view != node->view.id);
         is_complete &= !is_missing && !(peer->is_up && peer->is_behind);
-        if (!is_missing || settling->is_told || node->now_ms < settling->asked_ms + PATIENCE_MS)
+        if (!is_missing || settling->is_told ||
+            node->time.now_ms < settling->asked_ms + PATIENCE_MS)
             continue;
         tr_note(out, peer->is_up ? TR_NOTE_UNSETTLED_VIEW : TR_NOTE_UNSETTLED_DOWN, 0, i);
         settling->is_told = true;
@@ -410,16 +411,16 @@ static void end_walk(struct tr_node *node, struct tr_effects *out)
     settling->unsettled = settling->found;
     report(node, is_left, out);
     bool is_again = is_left || (settling->is_asked && !settling->is_told);
-    settling->again_ms = is_again ? node->now_ms + AGAIN_MS : TR_NODE_NEVER;
-    if (tr_breaks(node, TWIN_PAGE_BY_DUE))
-        settling->again_ms = TR_NODE_NEVER;
+    settling->again_ms = is_again ? node->time.now_ms + AGAIN_MS : TR_NEVER;
+    if (tr_breaks(&node->trial, MUTANT_PAGE_BY_DUE))
+        settling->again_ms = TR_NEVER;
     set_unsettled(node, is_left);
 }
 
 /* For a while there was nobody who would have waited for a step to end. */
 static bool is_quiet(const struct tr_node *node)
 {
-    return node->now_ms > node->busy_ms + QUIET_MS;
+    return node->time.now_ms > node->busy_ms + QUIET_MS;
 }
 
 /* The refs of a slice are gathered first: to look at one may change the book. */
@@ -476,13 +477,13 @@ static bool is_under_way(const struct tr_node *node, tr_ref ref)
 static void run_moves(struct tr_node *node)
 {
     struct tr_settling *settling = &node->settling;
-    bool is_due = node->now_ms >= settling->look_ms;
+    bool is_due = node->time.now_ms >= settling->look_ms;
     bool is_full = settling->is_walking && settling->moves.count >= node->config.limits.moves;
-    if (!is_due && !(is_full && node->now_ms >= settling->prune_ms))
+    if (!is_due && !(is_full && node->time.now_ms >= settling->prune_ms))
         return;
-    settling->prune_ms = node->now_ms + PRUNE_MS;
+    settling->prune_ms = node->time.now_ms + PRUNE_MS;
     if (is_due)
-        settling->look_ms = node->now_ms + LOOK_MS;
+        settling->look_ms = node->time.now_ms + LOOK_MS;
     for (uint32_t count = settling->moves.count; count > 0; count--) {
         struct tr_fifo_entry entry = tr_fifo_pop(&settling->moves, &node->arena);
         if (is_due && tr_arena_holds(&node->arena, entry.ref))
@@ -498,7 +499,7 @@ void tr_settle_asked(struct tr_node *node)
         return;
     node->settling.is_asked = true;
     node->settling.is_told = false;
-    node->settling.asked_ms = node->now_ms;
+    node->settling.asked_ms = node->time.now_ms;
     for (uint32_t i = 1; i < node->member_count; i++)
         node->peers[i].is_behind = true;
     tr_settle_again(node);
@@ -511,7 +512,7 @@ void tr_settle_run(struct tr_node *node, struct tr_effects *out)
         return;
     if (settling->moves.count > 0)
         run_moves(node);
-    if (!settling->is_walking && node->now_ms >= settling->again_ms)
+    if (!settling->is_walking && node->time.now_ms >= settling->again_ms)
         tr_settle_again(node);
     if (settling->is_walking && settling->moves.count < node->config.limits.moves)
         walk_slice(node, out);
@@ -521,10 +522,10 @@ tr_mono_ms tr_settle_wake_at(const struct tr_node *node)
 {
     const struct tr_settling *settling = &node->settling;
     if (!node->is_popping || node->phase != PHASE_READY)
-        return TR_NODE_NEVER;
+        return TR_NEVER;
     if (settling->is_walking && settling->moves.count < node->config.limits.moves)
-        return node->now_ms;
-    tr_mono_ms wake = settling->moves.count > 0 ? settling->look_ms : TR_NODE_NEVER;
+        return node->time.now_ms;
+    tr_mono_ms wake = settling->moves.count > 0 ? settling->look_ms : TR_NEVER;
     if (settling->is_walking && settling->prune_ms < wake)
         wake = settling->prune_ms;
     return !settling->is_walking && settling->again_ms < wake ? settling->again_ms : wake;

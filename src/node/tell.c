@@ -75,13 +75,13 @@ static bool is_late_end(const struct tr_node *node, uint16_t peer, const struct 
     tr_steady_ms kept_ms = record->due_ms - record->lag_ms;
     tr_steady_ms ended_ms = kept_ms - (is_keyed ? node->config.key_keep_ms : TOMBSTONE_MS);
     return (record->flags & TR_RECORD_TOMBSTONE) != 0 &&
-           ended_ms < node->settling.changed_ms + node->steady_base &&
-           ended_ms < node->peers[peer].up_ms + node->steady_base;
+           ended_ms < node->settling.changed_ms + node->time.steady_base &&
+           ended_ms < node->peers[peer].up_ms + node->time.steady_base;
 }
 
 static void tell_everybody(struct tr_node *node, const struct tr_record *record)
 {
-    tr_cover(node, RULE_END_SPREAD);
+    tr_cover(&node->trial, RULE_END_SPREAD);
     for (uint32_t i = 1; i < node->member_count; i++) {
         if (tr_node_is_up(node, (uint16_t)i) && !tr_is_listed(record, (uint16_t)i))
             tr_send_drop(node, (uint16_t)i, record);
@@ -115,7 +115,7 @@ void tr_marked(struct tr_node *node, tr_ref ref, const struct tr_record *named, 
     uint16_t mover = tr_moved_by(node, &held);
     if (mover != TR_MEMBER_NONE && tr_is_listed(&held, mover)) {
         /* That one has more than this, and does not know that it came here: it is shown it. */
-        tr_cover(node, RULE_MOVED_BEFORE);
+        tr_cover(&node->trial, RULE_MOVED_BEFORE);
         mask &= (uint8_t) ~(1u << tr_place_of(&held, mover));
     }
     tr_book_set_acked(&node->book, ref, tr_book_acked(&node->book, ref) | mask);
@@ -192,7 +192,7 @@ void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record)
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_names(record, names);
     for (unsigned i = 0; i < count; i++) {
-        struct tr_fifo_entry entry = {ref, node->now_ms + AGAIN_OWED_MS};
+        struct tr_fifo_entry entry = {ref, node->time.now_ms + AGAIN_OWED_MS};
         if (names[i] == 0 || !is_owed(node, ref, names[i], record))
             continue;
         struct tr_peer *peer = &node->peers[names[i]];
@@ -224,11 +224,11 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
     struct tr_peer *peer = &node->peers[index];
     struct tr_record record;
     struct tr_fifo_entry entry;
-    if (peer->owed.count == 0 || node->now_ms < peer->owed_ms)
+    if (peer->owed.count == 0 || node->time.now_ms < peer->owed_ms)
         return;
     bool is_long = peer->owed.count > OWED_LONG; /* most of it is acknowledged by now */
-    peer->owed_ms = node->now_ms + (is_long ? OWED_WALK_MS / 8 : OWED_WALK_MS);
-    while (owed_longest(node, index, &entry, &record) && entry.due_ms <= node->now_ms &&
+    peer->owed_ms = node->time.now_ms + (is_long ? OWED_WALK_MS / 8 : OWED_WALK_MS);
+    while (owed_longest(node, index, &entry, &record) && entry.due_ms <= node->time.now_ms &&
            peer->count < OWED_WINDOW) {
         tr_fifo_pop(&peer->owed, &node->arena);
         /* Who moves a record from there tells it to let go when others have it; but one that has
@@ -237,9 +237,9 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
             tr_is_listed(&record, index) || is_owed_drop(&record, index) || peer->has_missed;
         if (!is_sent)
             continue;
-        tr_cover(node, RULE_OWED);
+        tr_cover(&node->trial, RULE_OWED);
         tr_send_owed(node, index, &record);
-        entry.due_ms = node->now_ms + AGAIN_OWED_MS;
+        entry.due_ms = node->time.now_ms + AGAIN_OWED_MS;
         if (!tr_fifo_push(&peer->owed, &node->arena, entry)) {
             peer->is_passed |= peer->cursor > 0;
             peer->is_behind = true;
@@ -275,7 +275,7 @@ static void tell(struct tr_node *node, const struct tr_record *record, enum tr_m
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_names(record, names);
     for (unsigned i = 0; i < count; i++) {
-        bool is_told = tr_is_listed(record, names[i]) || !tr_breaks(node, TWIN_ONE_LIST);
+        bool is_told = tr_is_listed(record, names[i]) || !tr_breaks(&node->trial, MUTANT_ONE_LIST);
         if (names[i] == 0 || !is_told)
             continue;
         if (is_owed_drop(record, names[i]))

@@ -22,7 +22,7 @@
 static void answer_unknown(struct tr_node *node, struct tr_operation *operation,
                            struct tr_effects *out)
 {
-    tr_cover(node, RULE_UNKNOWN);
+    tr_cover(&node->trial, RULE_UNKNOWN);
     tr_operation_answer(node, operation, 503, "the outcome is unknown: retry as PUT", out);
     tr_operation_end(node, operation);
 }
@@ -78,7 +78,7 @@ static void make_list(const struct tr_node *node, struct tr_operation *operation
 {
     operation->list_count =
         (uint8_t)tr_want(node, operation->id, operation->factor, NULL, 0, true, operation->list);
-    if (tr_breaks(node, TWIN_NO_STAND_IN))
+    if (tr_breaks(&node->trial, MUTANT_NO_STAND_IN))
         operation->list_count = (uint8_t)tr_copies(node, operation->factor);
 }
 
@@ -89,7 +89,7 @@ static void add_to_list(const struct tr_node *node, struct tr_operation *operati
     uint16_t wanted[TR_LIST_MAX];
     unsigned count =
         tr_want(node, operation->id, operation->factor, failed, failed_count, true, wanted);
-    for (unsigned i = 0; i < count && !tr_breaks(node, TWIN_NO_STAND_IN); i++) {
+    for (unsigned i = 0; i < count && !tr_breaks(&node->trial, MUTANT_NO_STAND_IN); i++) {
         bool is_there = false;
         for (unsigned k = 0; k < operation->list_count; k++)
             is_there |= operation->list[k] == wanted[i];
@@ -159,7 +159,7 @@ static void begin_telling(struct tr_node *node, struct tr_operation *operation,
     operation->stage = STAGE_TELLING;
     bool is_new = operation->is_drawn;
     if (!is_new && tr_is_wide(node)) {
-        tr_cover(node, RULE_WIDE);
+        tr_cover(&node->trial, RULE_WIDE);
         for (uint32_t i = 1; i < node->member_count; i++)
             tell(node, operation, (uint16_t)i, &record);
     }
@@ -195,7 +195,7 @@ static void extend(struct tr_node *node, struct tr_operation *operation,
         return;
     struct tr_record record = tr_operation_unpack(node, operation);
     for (unsigned i = 0; i < stored->from_count; i++) {
-        tr_cover(node, RULE_EXTENDED);
+        tr_cover(&node->trial, RULE_EXTENDED);
         tell(node, operation, stored->from[i], &record);
     }
 }
@@ -208,7 +208,7 @@ void tr_write_conclude(struct tr_node *node, struct tr_operation *operation, boo
     unsigned up = nodes_up(node);
     unsigned wanted = tr_copies(node, operation->factor);
     wanted = wanted < up ? wanted : up;
-    if (tr_breaks(node, TWIN_ONE_COPY))
+    if (tr_breaks(&node->trial, MUTANT_ONE_COPY))
         wanted = 1;
     bool is_enough = done >= wanted && done > 0;
     uint8_t all = (uint8_t)((1u << operation->list_count) - 1);
@@ -232,9 +232,9 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
                        struct tr_effects *out)
 {
     struct tr_record record = tr_operation_unpack(node, operation);
-    if (record.due_ms < node->steady_ms) { /* as for a replica that hears of it now */
-        record.lag_ms += node->steady_ms - record.due_ms;
-        record.due_ms = node->steady_ms;
+    if (record.due_ms < node->time.steady_ms) { /* as for a replica that hears of it now */
+        record.lag_ms += node->time.steady_ms - record.due_ms;
+        record.due_ms = node->time.steady_ms;
     }
     bool is_create = operation->mode == TR_WRITE_CREATE;
     bool has_room = tr_has_room(node, &record);
@@ -325,7 +325,7 @@ static void begin_again(struct tr_node *node, struct tr_operation *operation,
                         struct tr_effects *out)
 {
     struct tr_record record = tr_operation_unpack(node, operation);
-    tr_cover(node, result == TR_RESULT_EXISTS ? RULE_EXISTS : RULE_STALE);
+    tr_cover(&node->trial, result == TR_RESULT_EXISTS ? RULE_EXISTS : RULE_STALE);
     if (result == TR_RESULT_EXISTS) {
         take_back(node, operation, &record);
         operation->id = tr_new_id(node);
@@ -372,7 +372,7 @@ void tr_write_stand_in(struct tr_node *node, struct tr_operation *operation, str
             tr_write_conclude(node, operation, false, out);
         return;
     }
-    tr_cover(node, RULE_STAND_IN);
+    tr_cover(&node->trial, RULE_STAND_IN);
     node->stats.stand_ins++;
 
     struct tr_record record = tr_operation_unpack(node, operation);
@@ -402,20 +402,20 @@ void tr_write_begin(struct tr_node *node, struct tr_operation *operation, struct
             is_good &= tr_is_serving(node, operation->list[k]);
         if (is_good || !operation->is_drawn)
             break;
-        tr_cover(node, RULE_REDRAWN);
+        tr_cover(&node->trial, RULE_REDRAWN);
         operation->id = tr_new_id(node);
     }
     bool is_tombstone = (record->flags & TR_RECORD_TOMBSTONE) != 0;
     const char *full = is_tombstone ? NULL : find_full(node, operation);
     if (full != NULL)
-        tr_cover(node, RULE_ADMISSION);
+        tr_cover(&node->trial, RULE_ADMISSION);
     if (full != NULL || !repack(node, operation, record)) {
         tr_operation_refuse(node, operation, 503,
                             full != NULL ? full : "the memory budget is used up", out);
         tr_operation_end(node, operation);
         return;
     }
-    operation->started_ms = node->now_ms; /* asking may have taken long */
+    operation->started_ms = node->time.now_ms; /* asking may have taken long */
     tr_mono_ms next_ms = operation->started_ms + operation->patience_ms;
     node->operations_ms = next_ms < node->operations_ms ? next_ms : node->operations_ms;
     send(node, operation, out);

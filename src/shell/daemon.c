@@ -153,7 +153,7 @@ static void set_clock(struct tr_daemon *daemon)
     if (at == daemon->clock_at_ms)
         return;
     struct itimerspec spec = {0};
-    if (at != TR_NODE_NEVER) {
+    if (at != TR_NEVER) {
         spec.it_value.tv_sec = (time_t)(at / 1000);
         spec.it_value.tv_nsec = (long)(at % 1000) * 1000000 + 1;
     }
@@ -168,7 +168,7 @@ static void on_clock(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     if (read(daemon->clock_file, &expirations, sizeof expirations) > 0)
-        daemon->clock_at_ms = TR_NODE_NEVER;
+        daemon->clock_at_ms = TR_NEVER;
     tick(daemon);
     tr_streams_flush(&daemon->streams);
 }
@@ -467,7 +467,7 @@ static void open_loop(struct tr_daemon *daemon)
         uv_signal_start(&daemon->signals[i], on_signal, numbers[i]);
     }
     daemon->clock_file = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
-    daemon->clock_at_ms = TR_NODE_NEVER;
+    daemon->clock_at_ms = TR_NEVER;
     uv_poll_init(&daemon->loop, &daemon->clock, daemon->clock_file);
     daemon->clock.data = daemon;
     uv_poll_start(&daemon->clock, UV_READABLE, on_clock);

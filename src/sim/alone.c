@@ -82,7 +82,7 @@ struct world {
     bool is_stopped;
     uint32_t epoch;
     uint64_t seed;
-    enum tr_twin twin;
+    enum tr_mutant mutant;
     bool is_quiet;
     bool is_verbose;
     uint64_t trace_hash;
@@ -332,7 +332,7 @@ static void start_node(struct world *world)
         .dead_keep_ms = 86400000,
         .key_keep_ms = 3600000,
         .latency_target_ms = 500,
-        .twin = (uint32_t)world->twin,
+        .mutant = (uint32_t)world->mutant,
     };
     struct tr_memory memory = {world->region, MEMORY_SIZE};
     memset(world->region, 0, MEMORY_SIZE);
@@ -533,7 +533,7 @@ static void happen(struct world *world, uint32_t index)
 static bool advance(struct world *world, uint64_t limit_ms)
 {
     tr_mono_ms wake = tr_node_wake_at(world->node);
-    uint64_t wake_ms = wake == TR_NODE_NEVER ? UINT64_MAX : wake + world->boot_ms;
+    uint64_t wake_ms = wake == TR_NEVER ? UINT64_MAX : wake + world->boot_ms;
     wake_ms = wake_ms > world->now_ms ? wake_ms : world->now_ms;
     uint32_t next = next_pending(world);
     uint64_t next_ms = next == UINT32_MAX ? UINT64_MAX : world->pending[next].at_ms;
@@ -644,7 +644,7 @@ struct sim_result sim_alone_run(const struct sim_options *options)
     struct world *world = calloc(1, sizeof *world);
     TR_ASSERT(world != NULL);
     world->seed = options->seed;
-    world->twin = options->twin;
+    world->mutant = options->mutant;
     world->is_quiet = options->is_quiet;
     world->is_verbose = options->is_verbose;
     world->random.state = options->seed;

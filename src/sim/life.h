@@ -3,7 +3,7 @@
 #ifndef TR_SIM_LIFE_H
 #define TR_SIM_LIFE_H
 
-#include "node/twin.h"
+#include "seam/mutant.h"
 #include "sim/model.h"
 
 /* What may go wrong. */
@@ -68,7 +68,7 @@ struct sim_options {
     bool is_hostile;     /* one node sends whatever it likes */
     bool is_verbose;     /* print the trace as it goes */
     bool is_quiet;       /* print nothing */
-    enum tr_twin twin;
+    enum tr_mutant mutant;
 };
 
 struct sim_result {

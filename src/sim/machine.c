@@ -191,7 +191,7 @@ void sim_step(struct world *world, uint32_t index, struct tr_event *event)
         return;
     }
     tr_mono_ms wake = tr_node_wake_at(machine->node);
-    machine->wake_ms = wake == TR_NODE_NEVER ? UINT64_MAX : true_time(world, machine, wake);
+    machine->wake_ms = wake == TR_NEVER ? UINT64_MAX : true_time(world, machine, wake);
     if (event->has_more) /* a turn ends with a tick, in the daemon too */
         machine->wake_ms = world->now_ms;
     if (!was_ready && machine->is_ready)
@@ -298,7 +298,7 @@ void sim_start(struct world *world, uint32_t index)
         .key_keep_ms = 3600000,
         .latency_target_ms = 500,
         .tombstone_keep_ms = 86400000,
-        .twin = (uint32_t)world->options->twin,
+        .mutant = (uint32_t)world->options->mutant,
     };
     memset(&config.store_id, (int)(index + 1), sizeof config.store_id);
     config.store_id[0] = (uint8_t)machine->store;

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TWIN_SEEDS 1000 /* within which a broken twin must be found */
-#define SLOW_MS    200  /* one way, in calm lives that are slow */
+#define MUTANT_SEEDS 1000 /* within which a mutant must be found */
+#define SLOW_MS      200  /* one way, in calm lives that are slow */
 
 static const char usage[] =
     "usage: tryst-sim [OPTION...]\n"
@@ -32,22 +32,22 @@ static const char usage[] =
     "  --alone          lives of a single node\n"
     "  --cover          print how often each fault and each rule was exercised; 1 if any never "
     "was\n"
-    "  --twin NAME      break a rule on purpose\n"
-    "  --twins          break one rule after the other, and say how soon it is found\n"
+    "  --mutant NAME    break a rule on purpose\n"
+    "  --mutants        break one rule after the other, and say how soon it is found\n"
     "  --scale N        from 3 to 4 nodes with N timers: what moves, and what that takes\n"
     "  --scenario FILE  play a scenario, and compare its trace with the one recorded in it\n"
     "  --record FILE    play a scenario, and record its trace\n";
 
-struct twin {
+struct mutant {
     const char *name;
     const char *what;
     const char *lives; /* that it is looked for in; "": as they are drawn */
 };
 
-static const struct twin twins[] = {{"none", "nothing", ""},
-#define SIM_AS_TWIN(name, text, what, lives) {text, what, lives},
-                                    TR_TWINS_LIST(SIM_AS_TWIN)
-#undef SIM_AS_TWIN
+static const struct mutant mutants[] = {{"none", "nothing", ""},
+#define SIM_AS_MUTANT(name, text, what, lives) {text, what, lives},
+                                        TR_MUTANTS_LIST(SIM_AS_MUTANT)
+#undef SIM_AS_MUTANT
 };
 
 static const char *const rules[] = {
@@ -71,7 +71,7 @@ struct arguments {
     bool has_first;
     bool is_alone;
     bool wants_cover;
-    bool wants_twins;
+    bool wants_mutants;
     bool wants_record;
     const char *scenario;
 };
@@ -85,17 +85,17 @@ static bool read_number(const char *text, uint64_t *number)
     return *end == '\0';
 }
 
-static bool read_twin(const char *text, enum tr_twin *twin)
+static bool read_mutant(const char *text, enum tr_mutant *mutant)
 {
-    for (unsigned i = 1; text != NULL && i < TWIN_COUNT; i++) {
-        if (strcmp(text, twins[i].name) == 0) {
-            *twin = (enum tr_twin)i;
+    for (unsigned i = 1; text != NULL && i < MUTANT_COUNT; i++) {
+        if (strcmp(text, mutants[i].name) == 0) {
+            *mutant = (enum tr_mutant)i;
             return true;
         }
     }
-    fprintf(stderr, "tryst-sim: no twin is called %s; there are:\n", text != NULL ? text : "");
-    for (unsigned i = 1; i < TWIN_COUNT; i++)
-        fprintf(stderr, "  %-18s %s\n", twins[i].name, twins[i].what);
+    fprintf(stderr, "tryst-sim: no mutant is called %s; there are:\n", text != NULL ? text : "");
+    for (unsigned i = 1; i < MUTANT_COUNT; i++)
+        fprintf(stderr, "  %-18s %s\n", mutants[i].name, mutants[i].what);
     return false;
 }
 
@@ -114,8 +114,8 @@ static bool read_flag(struct arguments *arguments, const char *name)
         arguments->is_alone = true;
     else if (strcmp(name, "--cover") == 0)
         arguments->wants_cover = true;
-    else if (strcmp(name, "--twins") == 0)
-        arguments->wants_twins = true;
+    else if (strcmp(name, "--mutants") == 0)
+        arguments->wants_mutants = true;
     else
         return false;
     return true;
@@ -125,8 +125,8 @@ static bool read_flag(struct arguments *arguments, const char *name)
 static bool read_option(struct arguments *arguments, const char *name, const char *value)
 {
     uint64_t number = 0;
-    if (strcmp(name, "--twin") == 0)
-        return read_twin(value, &arguments->options.twin);
+    if (strcmp(name, "--mutant") == 0)
+        return read_mutant(value, &arguments->options.mutant);
     if (strcmp(name, "--scenario") == 0 || strcmp(name, "--record") == 0) {
         arguments->scenario = value;
         arguments->wants_record = strcmp(name, "--record") == 0;
@@ -264,22 +264,22 @@ static int run_seeds(struct arguments *arguments)
 
 /* Tries one seed after the other, in a process of its own: a broken rule may fail an assertion too.
  * The seed that is being tried is known from what the process has printed before. */
-static bool find_twin(const struct arguments *arguments, enum tr_twin twin)
+static bool find_mutant(const struct arguments *arguments, enum tr_mutant mutant)
 {
     struct sim_options options = arguments->options;
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        const struct twin *broken = &twins[twin];
+        const struct mutant *broken = &mutants[mutant];
         bool is_alone = strcmp(broken->lives, "alone") == 0;
-        options.twin = twin;
+        options.mutant = mutant;
         options.is_quiet = true;
         bool is_slow = strcmp(broken->lives, "slow") == 0;
         options.is_calm |= is_slow || strcmp(broken->lives, "calm") == 0;
         options.is_sluggish |= strcmp(broken->lives, "sluggish") == 0;
         if (is_slow)
             options.latency_ms = SLOW_MS;
-        for (options.seed = 1; options.seed <= TWIN_SEEDS; options.seed++) {
+        for (options.seed = 1; options.seed <= MUTANT_SEEDS; options.seed++) {
             struct sim_result result = is_alone ? sim_alone_run(&options) : sim_life_run(&options);
             if (result.broken == NULL)
                 continue;
@@ -296,19 +296,19 @@ static bool find_twin(const struct arguments *arguments, enum tr_twin twin)
     if (WIFSIGNALED(status))
         printf("found: an assertion failed\n");
     else if (WEXITSTATUS(status) != 0)
-        printf("NOT FOUND in %d seeds\n", TWIN_SEEDS);
+        printf("NOT FOUND in %d seeds\n", MUTANT_SEEDS);
     return WIFSIGNALED(status) || WEXITSTATUS(status) == 0;
 }
 
-static int run_twins(const struct arguments *arguments)
+static int run_mutants(const struct arguments *arguments)
 {
     unsigned missed = 0;
-    for (unsigned i = 1; i < TWIN_COUNT; i++) {
-        printf("%-18s %s\n%18s ", twins[i].name, twins[i].what, "");
-        missed += !find_twin(arguments, (enum tr_twin)i);
+    for (unsigned i = 1; i < MUTANT_COUNT; i++) {
+        printf("%-18s %s\n%18s ", mutants[i].name, mutants[i].what, "");
+        missed += !find_mutant(arguments, (enum tr_mutant)i);
         fflush(stdout);
     }
-    printf("%u of %u twins were not found\n", missed, (unsigned)TWIN_COUNT - 1);
+    printf("%u of %u mutants were not found\n", missed, (unsigned)MUTANT_COUNT - 1);
     return missed == 0 ? 0 : 1;
 }
 
@@ -322,8 +322,9 @@ int main(int argc, char **argv)
     if (arguments.scale > 0)
         return sim_scale_run(arguments.scale);
     if (arguments.scenario != NULL)
-        return sim_scenario_run(arguments.scenario, arguments.wants_record, arguments.options.twin);
-    if (arguments.wants_twins)
-        return run_twins(&arguments);
+        return sim_scenario_run(arguments.scenario, arguments.wants_record,
+                                arguments.options.mutant);
+    if (arguments.wants_mutants)
+        return run_mutants(&arguments);
     return run_seeds(&arguments);
 }

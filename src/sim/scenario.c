@@ -362,9 +362,9 @@ static int compare(const char *path, const char *told, const char *recorded)
     return 1;
 }
 
-int sim_scenario_run(const char *path, bool is_recording, enum tr_twin twin)
+int sim_scenario_run(const char *path, bool is_recording, enum tr_mutant mutant)
 {
-    struct sim_options options = {.seed = 1, .nodes = 3, .twin = twin};
+    struct sim_options options = {.seed = 1, .nodes = 3, .mutant = mutant};
     char *text = read_file(path);
     if (text == NULL)
         return 2;

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rules that can be broken on purpose, and a count of how often each branch was taken: for the
- * simulator, which must find every broken twin and leave no branch untried. In the daemon's build
+ * simulator, which must find every mutant and leave no branch untried. In the daemon's build
  * both are nothing.
  */
-#ifndef TR_NODE_TWIN_H
-#define TR_NODE_TWIN_H
+#ifndef TR_SEAM_MUTANT_H
+#define TR_SEAM_MUTANT_H
+
+#include <stdbool.h>
+#include <stdint.h>
 
 /* clang-format off */
 /* A name, what it breaks, and the lives in which it is looked for. */
-#define TR_TWINS_LIST(X)                                                                           \
+#define TR_MUTANTS_LIST(X)                                                                           \
     X(ACK_BEFORE_SYNC, "ack-before-sync", "a write is answered before it is on disk", "")          \
     X(ONE_COPY, "one-copy", "a write is answered when one node has it", "")                        \
     X(STALE_IGNORED, "stale-ignored",                                                              \
@@ -118,12 +121,41 @@
     X(TOMBSTONE_GONE, "a tombstone is forgotten")
 /* clang-format on */
 
-#define TR_AS_TWIN(name, text, what, lives) TWIN_##name,
-enum tr_twin { TWIN_NONE, TR_TWINS_LIST(TR_AS_TWIN) TWIN_COUNT };
-#undef TR_AS_TWIN
+#define TR_AS_MUTANT(name, text, what, lives) MUTANT_##name,
+enum tr_mutant { MUTANT_NONE, TR_MUTANTS_LIST(TR_AS_MUTANT) MUTANT_COUNT };
+#undef TR_AS_MUTANT
 
 #define TR_AS_RULE(name, what) RULE_##name,
 enum tr_rule { TR_RULES_LIST(TR_AS_RULE) RULE_COUNT };
 #undef TR_AS_RULE
+
+/* One try of a node: which rule it breaks, and what it has come through. */
+struct tr_trial {
+    uint32_t mutant; /* of enum tr_mutant; heeded in the simulator's build alone */
+#ifdef TR_MUTANTS
+    uint64_t covered[RULE_COUNT];
+#endif
+};
+
+/* Whether a rule is broken on purpose. */
+static inline bool tr_breaks(const struct tr_trial *trial, enum tr_mutant mutant)
+{
+#ifdef TR_MUTANTS
+    return trial->mutant == (uint32_t)mutant;
+#else
+    (void)trial, (void)mutant;
+    return false;
+#endif
+}
+
+/* A branch was taken. To count that changes nothing that a node goes by. */
+static inline void tr_cover(const struct tr_trial *trial, enum tr_rule rule)
+{
+#ifdef TR_MUTANTS
+    ((struct tr_trial *)trial)->covered[rule]++;
+#else
+    (void)trial, (void)rule;
+#endif
+}
 
 #endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events: what the world tells a node. The daemon takes them from sockets, files and clocks, the
+ * simulator draws them.
+ *
+ * Owns:    nothing. What an event points to is borrowed for the step that it is handed to.
+ */
+#ifndef TR_SEAM_EVENT_H
+#define TR_SEAM_EVENT_H
+
+#include "base/time.h"
+#include "wire/api.h"
+#include "wire/log.h"
+#include "wire/timer_body.h"
+
+struct tr_node_config;
+
+/* The new cluster is what stays and what joins; the old one is what stays and what leaves. */
+enum tr_role { TR_ROLE_NONE, TR_ROLE_STAYING, TR_ROLE_JOINING, TR_ROLE_LEAVING };
+
+struct tr_view_node {
+    struct tr_span address;
+    enum tr_role role;
+};
+
+enum tr_event_kind {
+    TR_EVENT_TICK,
+    TR_EVENT_RECOVERY_STARTED,
+    TR_EVENT_REQUEST_RECEIVED,
+    TR_EVENT_CALLBACK_ENDED,
+    TR_EVENT_LOG_WRITTEN,
+    TR_EVENT_SEGMENT_ALLOCATED,
+    TR_EVENT_SEGMENT_REFUSED, /* no space */
+    TR_EVENT_DRAIN_ASKED,
+    TR_EVENT_SETTLE_ASKED, /* now; a note tells how it went */
+    TR_EVENT_CONFIGURED,
+    TR_EVENT_VIEW_CHANGED,
+    TR_EVENT_LINK_UP, /* a connection to another node is there, and proven */
+    TR_EVENT_LINK_DOWN,
+    TR_EVENT_FRAME_RECEIVED,
+    TR_EVENT_FRAME_SENT, /* all that were to be sent on that link are on their way */
+};
+
+enum tr_callback_result {
+    TR_CALLBACK_ANSWERED,  /* with an HTTP status */
+    TR_CALLBACK_UNREACHED, /* no connection, no name, a broken answer */
+    TR_CALLBACK_TIMED_OUT,
+};
+
+struct tr_event {
+    enum tr_event_kind kind;
+    tr_mono_ms now_ms;
+    tr_wall_ms wall_ms;
+    bool has_more; /* events of this turn: let the log gather their entries */
+    union {
+        /* The segments must stay readable until TR_EFFECT_RECOVERED or TR_EFFECT_REFUSED. */
+        struct {
+            struct tr_log_segment *segments; /* by number, ascending */
+            size_t count;
+        } recovery;
+        struct {
+            uint64_t token;
+            enum tr_api_kind kind;
+            struct tr_timer_text timer;
+            const struct tr_timer_body *body;   /* of CREATE and REPLACE */
+            struct tr_span key;                 /* the Idempotency-Key; text NULL: none */
+            const struct tr_api_request *query; /* of LIST and REDRIVE */
+        } request;
+        struct {
+            uint32_t flight;
+            enum tr_callback_result result;
+            unsigned status;
+            uint64_t retry_after_ms; /* 0: not given */
+        } callback;
+        struct {
+            uint64_t written; /* everything below this position is as safe as the operator wants */
+            uint64_t synced;  /* everything below this one is on disk */
+        } log;
+        struct {
+            uint64_t number;
+        } segment;
+        const struct tr_node_config *config;
+        struct {
+            const struct tr_view_node *nodes;
+            uint32_t count;
+        } view;
+        struct {
+            uint16_t peer; /* by tr_node_member */
+            const uint8_t *bytes;
+            size_t size;
+        } frame;
+    } of;
+};
+
+#endif
