@@ -16,7 +16,7 @@
 
 typedef uint64_t tr_timer_id;
 
-#define TR_LIST_MAX    8                         /* nodes of a record's list */
+#define TR_SET_MAX     8                         /* nodes of a replica set */
 #define TR_FROM_MAX    16                        /* other nodes that may hold a copy */
 #define TR_TAGS_MAX    15                        /* tags of a timer */
 #define TR_TAG_SIZE    64                        /* bytes of a tag's name */
@@ -40,30 +40,54 @@ struct tr_tag {
     uint64_t count;
 };
 
-/* Spans point into whatever the record was unpacked or decoded from. */
-struct tr_record {
+/* What a record is found by. */
+struct tr_key {
     tr_timer_id id;
     uint64_t part;
+};
+
+/* Which of two states of a record is the later one, wherever and in whatever order they arrive. */
+struct tr_order {
     uint64_t version;      /* a stamp: 48 bits of milliseconds, 16 of a counter */
     uint16_t version_node; /* a hash of who gave it: equal stamps of two nodes differ */
     uint64_t sequence;     /* of the pop to come, from 1; of a part above 0: how often redriven */
     uint32_t attempt;      /* how often it failed */
-    uint32_t moves;        /* how often its list changed, and who changed it last */
-    tr_steady_ms due_ms;   /* of the next attempt */
-    uint64_t lag_ms;       /* how far that is behind the pop's own time */
+    uint32_t moves;        /* how often its replica set changed, and who changed it last */
+};
+
+/* The nodes that are to hold a record: replicas, then hinted ones. By their index in the table of
+ * members. */
+struct tr_set {
+    uint8_t count;
+    uint16_t members[TR_SET_MAX];
+};
+
+/* Nodes beside the replica set that may hold a copy, and must be told. */
+struct tr_from {
+    uint8_t count;
+    uint16_t members[TR_FROM_MAX];
+    uint16_t gone; /* places that those who have dropped it had here; they follow the others */
+};
+
+/* What replication knows of a record, whatever it is a record of. */
+struct tr_head {
+    struct tr_key key;
+    struct tr_order order;
+    tr_steady_ms due_ms; /* of the next attempt; of a tombstone: when it may be forgotten */
+    uint64_t lag_ms;     /* how far that is behind the pop's own time */
+    uint32_t factor;     /* replicas asked for */
+    uint32_t segment;    /* of the log, where its full entry is; 24 bits */
+    uint8_t flags;       /* of enum tr_record_flag */
+    struct tr_set replicas;
+    struct tr_from from;
+};
+
+/* A timer. Spans point into whatever the record was unpacked or decoded from. */
+struct tr_record {
+    struct tr_head head;
     uint64_t interval_ms;
     uint64_t repeat_ms; /* 0: as long as the interval, so one pop */
-    uint32_t factor;    /* replicas asked for */
-    uint8_t flags;      /* of enum tr_record_flag */
-    uint8_t had;        /* which nodes of the list held this version */
-    uint8_t list_count;
-    uint8_t from_count;
-
     uint8_t tag_count;
-    uint16_t list[TR_LIST_MAX]; /* indexes into the node table: replicas, then stand-ins */
-    uint16_t from[TR_FROM_MAX]; /* not of the list: may hold a copy, and must be told */
-    uint16_t gone;              /* places that those who have let go had there; they follow it */
-    uint32_t segment;           /* of the log, where its full entry is; 24 bits */
     struct tr_span uri;
     struct tr_span opaque;
     struct tr_span content_type; /* empty: the default */
@@ -74,11 +98,11 @@ struct tr_record {
 static inline unsigned tr_record_places(const struct tr_record *record, uint16_t *places)
 {
     unsigned held = 0;
-    unsigned gone = record->from_count;
+    unsigned gone = record->head.from.count;
     unsigned count = 0;
-    for (; held < record->from_count || record->gone >> count != 0; count++) {
-        bool is_gone = (record->gone >> count & 1) != 0;
-        places[count] = record->from[is_gone ? gone++ : held++];
+    for (; held < record->head.from.count || record->head.from.gone >> count != 0; count++) {
+        bool is_gone = (record->head.from.gone >> count & 1) != 0;
+        places[count] = record->head.from.members[is_gone ? gone++ : held++];
     }
     return count;
 }
@@ -94,21 +118,14 @@ static inline uint64_t tr_record_pops(const struct tr_record *record)
 /* The sequence number of the pop that a record stands for. */
 static inline uint64_t tr_record_pop(const struct tr_record *record)
 {
-    return record->part == 0 ? record->sequence : record->part;
+    return record->head.key.part == 0 ? record->head.order.sequence : record->head.key.part;
 }
-
-struct tr_order {
-    uint64_t version;
-    uint16_t version_node;
-    uint64_t sequence;
-    uint32_t attempt;
-    uint32_t moves;
-};
 
 /* They are the same client's request, whatever has become of it since. */
 static inline bool tr_is_same_write(const struct tr_record *a, const struct tr_record *b)
 {
-    return a->version == b->version && a->version_node == b->version_node;
+    return a->head.order.version == b->head.order.version &&
+           a->head.order.version_node == b->head.order.version_node;
 }
 
 #define TR_MOVER_BITS 12
@@ -118,12 +135,6 @@ static inline uint32_t tr_next_move(uint32_t moves, uint16_t mover)
 {
     uint32_t count = moves >> TR_MOVER_BITS;
     return (count + 1) << TR_MOVER_BITS | (mover & ((1u << TR_MOVER_BITS) - 1));
-}
-
-static inline struct tr_order tr_record_order(const struct tr_record *record)
-{
-    return (struct tr_order){record->version, record->version_node, record->sequence,
-                             record->attempt, record->moves};
 }
 
 /* Below 0, 0 or above 0, as `a` is lower than, equal to or higher than `b`. */

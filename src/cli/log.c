@@ -144,13 +144,13 @@ static void dump_entry(const struct tr_log_entry *entry)
     printf("  %s", names[entry->type]);
     if (entry->type >= TR_LOG_RECORD && entry->type <= TR_LOG_DROP)
         printf(" %016llx part %llu version %016llx sequence %llu attempt %u",
-               (unsigned long long)record->id, (unsigned long long)record->part,
-               (unsigned long long)record->version, (unsigned long long)record->sequence,
-               record->attempt);
+               (unsigned long long)record->head.key.id, (unsigned long long)record->head.key.part,
+               (unsigned long long)record->head.order.version,
+               (unsigned long long)record->head.order.sequence, record->head.order.attempt);
     if (entry->type == TR_LOG_RECORD || entry->type == TR_LOG_SHORT)
-        printf(" due %llu%s%s", (unsigned long long)record->due_ms,
-               (record->flags & TR_RECORD_DEAD) != 0 ? " dead" : "",
-               (record->flags & TR_RECORD_TOMBSTONE) != 0 ? " tombstone" : "");
+        printf(" due %llu%s%s", (unsigned long long)record->head.due_ms,
+               (record->head.flags & TR_RECORD_DEAD) != 0 ? " dead" : "",
+               (record->head.flags & TR_RECORD_TOMBSTONE) != 0 ? " tombstone" : "");
     if (entry->type == TR_LOG_RECORD)
         printf(" interval %llu opaque %zu bytes uri %.*s", (unsigned long long)record->interval_ms,
                record->opaque.size, (int)record->uri.size, record->uri.text);

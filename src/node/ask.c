@@ -28,7 +28,7 @@ static void redrive_here(struct tr_node *node, struct tr_operation *operation,
 /* Where it is placed, or, while it may be elsewhere, everywhere. */
 static void ask_all(struct tr_node *node, struct tr_operation *operation)
 {
-    uint16_t list[TR_LIST_MAX];
+    uint16_t list[TR_SET_MAX];
     bool is_wide = tr_is_wide(node);
     unsigned count = tr_place(node, operation->id, tr_copies(node, operation->factor), list);
     operation->stage = STAGE_ASKING;
@@ -70,9 +70,10 @@ void tr_ask_begin(struct tr_node *node, struct tr_operation *operation,
 /* The higher of what was heard: of one part by its order, and the timer before its parts. */
 static bool is_above(const struct tr_record *a, const struct tr_record *b)
 {
-    struct tr_order x = tr_record_order(a);
-    struct tr_order y = tr_record_order(b);
-    return a->part == b->part ? tr_order_compare(&x, &y) > 0 : a->part < b->part;
+    struct tr_order x = a->head.order;
+    struct tr_order y = b->head.order;
+    return a->head.key.part == b->head.key.part ? tr_order_compare(&x, &y) > 0
+                                                : a->head.key.part < b->head.key.part;
 }
 
 static void hear(struct tr_node *node, struct tr_operation *operation, uint16_t member,
@@ -104,10 +105,10 @@ static bool is_known(const struct tr_node *node, const struct tr_operation *oper
 static void answer_read(struct tr_node *node, struct tr_operation *operation,
                         struct tr_effects *out)
 {
-    struct tr_record record = {.flags = TR_RECORD_TOMBSTONE};
+    struct tr_record record = {.head.flags = TR_RECORD_TOMBSTONE};
     if (operation->record != TR_ARENA_NONE)
         record = tr_operation_unpack(node, operation);
-    if ((record.flags & TR_RECORD_TOMBSTONE) != 0) {
+    if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0) {
         if (operation->record == TR_ARENA_NONE && !is_known(node, operation))
             tr_operation_refuse(node, operation, 503, "a node that may have it did not answer",
                                 out);

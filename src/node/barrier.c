@@ -132,23 +132,25 @@ tr_mono_ms tr_barrier_wake_at(const struct tr_node *node)
 /* When the timer of a version began, by its next pop: no pop and no failure changes that. */
 static int64_t begin_of(const struct tr_record *record, int64_t due_ms)
 {
-    return due_ms - (int64_t)record->lag_ms - (int64_t)(record->sequence * record->interval_ms);
+    return due_ms - (int64_t)record->head.lag_ms -
+           (int64_t)(record->head.order.sequence * record->interval_ms);
 }
 
 void tr_hear_sample(struct tr_node *node, const struct tr_record *outcome, int64_t due_in_ms)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, outcome->id, outcome->part);
-    if (ref == TR_ARENA_NONE || outcome->part != 0 || node->sample_count == SAMPLES_MAX)
+    tr_ref ref = tr_book_find(&node->book, outcome->head.key.id, outcome->head.key.part);
+    if (ref == TR_ARENA_NONE || outcome->head.key.part != 0 || node->sample_count == SAMPLES_MAX)
         return;
     tr_book_unpack(&node->book, ref, &held);
     /* What was stored since the start is by the clock that is in question. */
-    uint32_t age = ((uint32_t)node->log.started - held.segment) & SEGMENT_MASK;
+    uint32_t age = ((uint32_t)node->log.started - held.head.segment) & SEGMENT_MASK;
     if (age == 0 || age > SEGMENT_MASK / 2)
         return;
-    uint8_t flags = held.flags | outcome->flags;
+    uint8_t flags = held.head.flags | outcome->head.flags;
     bool is_sane = due_in_ms < (int64_t)TR_TIME_MAX && due_in_ms > -(int64_t)TR_TIME_MAX &&
-                   outcome->lag_ms <= TR_TIME_MAX && outcome->sequence <= tr_record_pops(&held);
+                   outcome->head.lag_ms <= TR_TIME_MAX &&
+                   outcome->head.order.sequence <= tr_record_pops(&held);
     if (!tr_is_same_write(&held, outcome) || !is_sane ||
         (flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0)
         return;
@@ -156,7 +158,7 @@ void tr_hear_sample(struct tr_node *node, const struct tr_record *outcome, int64
     other.interval_ms = held.interval_ms;
     node->samples[node->sample_count++] =
         begin_of(&other, (int64_t)node->time.steady_ms + due_in_ms) -
-        begin_of(&held, (int64_t)held.due_ms);
+        begin_of(&held, (int64_t)held.head.due_ms);
 }
 
 /* The first that a node hears on a link: when is what we share due? If it starts, its clock may
@@ -170,12 +172,14 @@ void tr_send_samples(struct tr_node *node, uint16_t index)
          i++) {
         struct tr_record record;
         tr_book_unpack(&node->book, ref, &record);
-        if ((record.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 || record.part != 0 ||
-            tr_book_state(&node->book, ref) != TR_STATE_ARMED || !tr_is_listed(&record, 0) ||
-            !tr_is_listed(&record, index))
+        if ((record.head.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 ||
+            record.head.key.part != 0 || tr_book_state(&node->book, ref) != TR_STATE_ARMED ||
+            !tr_is_listed(&record, 0) || !tr_is_listed(&record, index))
             continue;
         tr_send(node, index,
-                (struct tr_message){.kind = MESSAGE_OUTCOME, .id = record.id, .part = record.part});
+                (struct tr_message){.kind = MESSAGE_OUTCOME,
+                                    .id = record.head.key.id,
+                                    .part = record.head.key.part});
         sent++;
     }
     if (sent == 0)

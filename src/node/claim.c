@@ -52,7 +52,7 @@ bool tr_has_backlog(const struct tr_node *node)
 static bool comes_after(const struct tr_node *node, const struct tr_record *record, uint16_t member)
 {
     uint16_t turns[TR_NAMES_MAX];
-    unsigned count = tr_turns(node, record, record->attempt, turns);
+    unsigned count = tr_turns(node, record, record->head.order.attempt, turns);
     bool is_after = false;
     for (unsigned i = 0; i < count; i++) {
         if (turns[i] == member)
@@ -80,9 +80,9 @@ static bool claim(struct tr_node *node, const struct tr_record *record, bool is_
         is_told &= tr_send(node, names[i],
                            (struct tr_message){
                                .kind = MESSAGE_CLAIM,
-                               .id = record->id,
-                               .part = record->part,
-                               .order = tr_record_order(record),
+                               .id = record->head.key.id,
+                               .part = record->head.key.part,
+                               .order = record->head.order,
                            });
     }
     if (!is_told)
@@ -93,8 +93,9 @@ static bool claim(struct tr_node *node, const struct tr_record *record, bool is_
 /* What is late by as much may be about to be made by the next in turn. */
 static bool is_late(const struct tr_node *node, const struct tr_record *record)
 {
-    tr_steady_ms own_ms = record->due_ms - (record->attempt == 0 ? record->lag_ms : 0);
-    return node->time.steady_ms >= own_ms + SUSPECT_MS && record->list_count > 1;
+    tr_steady_ms own_ms =
+        record->head.due_ms - (record->head.order.attempt == 0 ? record->head.lag_ms : 0);
+    return node->time.steady_ms >= own_ms + SUSPECT_MS && record->head.replicas.count > 1;
 }
 
 void tr_claim_later(struct tr_node *node, tr_ref ref, const struct tr_record *record)
@@ -190,11 +191,11 @@ void tr_backlog_heard(struct tr_node *node, uint16_t index)
 static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
                                          const struct tr_record *record, uint64_t hold_ms)
 {
-    struct tr_recent_note *note =
-        tr_recent_place(&node->claims, record->id, record->part, node->time.now_ms);
+    struct tr_recent_note *note = tr_recent_place(&node->claims, record->head.key.id,
+                                                  record->head.key.part, node->time.now_ms);
     if (note == NULL)
         return NULL;
-    note->order = tr_record_order(record);
+    note->order = record->head.order;
     note->peer = peer;
     note->incarnation = node->peers[peer].incarnation;
     tr_recent_keep(&node->claims, note, node->time.now_ms + hold_ms);
@@ -209,8 +210,9 @@ static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
 static struct tr_recent_note *hear(struct tr_node *node, uint16_t peer,
                                    const struct tr_record *record)
 {
-    struct tr_recent_note *held = tr_recent_find(&node->claims, record->id, record->part);
-    struct tr_order order = tr_record_order(record);
+    struct tr_recent_note *held =
+        tr_recent_find(&node->claims, record->head.key.id, record->head.key.part);
+    struct tr_order order = record->head.order;
     bool is_held = held != NULL && held->until_ms > node->time.now_ms;
     int above = is_held ? tr_order_compare(&held->order, &order) : 0;
     if (is_held && held->is_moved && above >= 0) {
@@ -253,8 +255,9 @@ uint16_t tr_moved_by(const struct tr_node *node, const struct tr_record *record)
 {
     if (node->claims.busy_until_ms <= node->time.now_ms)
         return TR_MEMBER_NONE;
-    const struct tr_recent_note *note = tr_recent_find(&node->claims, record->id, record->part);
-    struct tr_order order = tr_record_order(record);
+    const struct tr_recent_note *note =
+        tr_recent_find(&node->claims, record->head.key.id, record->head.key.part);
+    struct tr_order order = record->head.order;
     bool is_it = note != NULL && note->is_moved && note->until_ms > node->time.now_ms &&
                  tr_order_compare(&note->order, &order) > 0;
     return is_it ? note->peer : TR_MEMBER_NONE;
@@ -264,7 +267,7 @@ uint16_t tr_moved_by(const struct tr_node *node, const struct tr_record *record)
 static tr_mono_ms backlog_end(const struct tr_node *node, const struct tr_record *record,
                               const struct tr_peer *peer)
 {
-    tr_mono_ms due_ms = record->due_ms - node->time.steady_base;
+    tr_mono_ms due_ms = record->head.due_ms - node->time.steady_base;
     bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0;
     if (!is_popping && due_ms > peer->popped_ms)
         return 0; /* it has begun nothing since then */
@@ -278,9 +281,9 @@ static tr_mono_ms backlogs_end(const struct tr_node *node, const struct tr_recor
 {
     uint16_t turns[TR_NAMES_MAX];
     tr_mono_ms latest_ms = 0;
-    if (record->due_ms > node->time.steady_ms)
+    if (record->head.due_ms > node->time.steady_ms)
         return 0;
-    unsigned count = tr_turns(node, record, record->attempt, turns);
+    unsigned count = tr_turns(node, record, record->head.order.attempt, turns);
     for (unsigned i = 0; i < count && turns[i] != 0; i++) {
         tr_mono_ms end_ms =
             turns[i] != TR_MEMBER_NONE ? backlog_end(node, record, &node->peers[turns[i]]) : 0;
@@ -299,7 +302,8 @@ static bool is_in_backlog(const struct tr_node *node, const struct tr_record *re
 
 tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_record *record)
 {
-    const struct tr_recent_note *note = tr_recent_find(&node->claims, record->id, record->part);
+    const struct tr_recent_note *note =
+        tr_recent_find(&node->claims, record->head.key.id, record->head.key.part);
     tr_mono_ms end_ms = backlogs_end(node, record);
     if (note != NULL && note->peer != 0 && !note->is_past && !note->is_moved) {
         const struct tr_peer *peer = &node->peers[note->peer];
@@ -313,11 +317,12 @@ tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_record *r
 
 bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record)
 {
-    const struct tr_recent_note *claimed = tr_recent_find(&node->claims, record->id, record->part);
+    const struct tr_recent_note *claimed =
+        tr_recent_find(&node->claims, record->head.key.id, record->head.key.part);
     if (claimed == NULL)
         return is_in_backlog(node, record);
     const struct tr_peer *peer = &node->peers[claimed->peer];
-    struct tr_order order = tr_record_order(record);
+    struct tr_order order = record->head.order;
     if (!claimed->is_moved) /* wherever it belongs by now, it is the same pop */
         order.moves = claimed->is_past ? UINT32_MAX : 0;
 
@@ -345,20 +350,21 @@ static uint64_t decision_ms(const struct tr_node *node, uint16_t peer)
 /* Whether it is to be held back: it is due before that is decided. */
 static bool is_undecided(const struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
-    return (record->flags & TR_RECORD_TOMBSTONE) == 0 && record->part == 0 &&
-           record->due_ms < node->time.steady_ms + decision_ms(node, peer) &&
+    return (record->head.flags & TR_RECORD_TOMBSTONE) == 0 && record->head.key.part == 0 &&
+           record->head.due_ms < node->time.steady_ms + decision_ms(node, peer) &&
            !tr_breaks(&node->trial, MUTANT_UNDECIDED_POPS);
 }
 
 void tr_claim_prepare(const struct tr_node *node, uint16_t peer, struct tr_record *record)
 {
     if (!is_undecided(node, peer, record) ||
-        tr_recent_has_place(&node->claims, record->id, record->part, node->time.now_ms))
+        tr_recent_has_place(&node->claims, record->head.key.id, record->head.key.part,
+                            node->time.now_ms))
         return;
     tr_cover(&node->trial, RULE_CLAIMS_FULL);
-    uint64_t late_ms = node->time.steady_ms + decision_ms(node, peer) - record->due_ms;
-    record->due_ms += late_ms;
-    record->lag_ms += late_ms;
+    uint64_t late_ms = node->time.steady_ms + decision_ms(node, peer) - record->head.due_ms;
+    record->head.due_ms += late_ms;
+    record->head.lag_ms += late_ms;
 }
 
 void tr_claim_open(struct tr_node *node, uint16_t peer, const struct tr_record *record)
@@ -374,8 +380,9 @@ bool tr_claim_is_open(const struct tr_node *node, const struct tr_record *record
 {
     if (node->claims.busy_until_ms <= node->time.now_ms)
         return false;
-    const struct tr_recent_note *note = tr_recent_find(&node->claims, record->id, record->part);
-    struct tr_order order = tr_record_order(record);
+    const struct tr_recent_note *note =
+        tr_recent_find(&node->claims, record->head.key.id, record->head.key.part);
+    struct tr_order order = record->head.order;
     return note != NULL && note->is_open && note->until_ms > node->time.now_ms &&
            tr_order_compare(&note->order, &order) == 0;
 }
@@ -385,8 +392,9 @@ void tr_claim_close(struct tr_node *node, const struct tr_record *record)
     struct tr_record held;
     if (node->claims.busy_until_ms <= node->time.now_ms)
         return;
-    struct tr_recent_note *note = tr_recent_find(&node->claims, record->id, record->part);
-    struct tr_order order = tr_record_order(record);
+    struct tr_recent_note *note =
+        tr_recent_find(&node->claims, record->head.key.id, record->head.key.part);
+    struct tr_order order = record->head.order;
     if (note == NULL || !note->is_open || tr_order_compare(&note->order, &order) != 0)
         return; /* another write's */
     note->until_ms = 0;
@@ -396,5 +404,6 @@ void tr_claim_close(struct tr_node *node, const struct tr_record *record)
     if (ref == TR_ARENA_NONE || tr_book_state(&node->book, ref) != TR_STATE_ARMED)
         return;
     tr_look_again(node, ref,
-                  held.due_ms > node->time.steady_ms ? held.due_ms : node->time.steady_ms);
+                  held.head.due_ms > node->time.steady_ms ? held.head.due_ms
+                                                          : node->time.steady_ms);
 }

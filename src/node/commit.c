@@ -100,7 +100,7 @@ void tr_log_dropped(struct tr_node *node, const struct tr_record *record)
 {
     if (!node->config.has_log)
         return;
-    uint32_t *live = live_of(node, segment_of(node, record->segment));
+    uint32_t *live = live_of(node, segment_of(node, record->head.segment));
     TR_ASSERT(*live > 0 && node->log.live_bytes >= tr_log_size(record));
     *live -= 1;
     node->log.live_bytes -= tr_log_size(record);
@@ -108,7 +108,7 @@ void tr_log_dropped(struct tr_node *node, const struct tr_record *record)
 
 void tr_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
-    tr_compare_touched(node, record->id);
+    tr_compare_touched(node, record->head.key.id);
     if (!node->config.has_log)
         return;
     tr_log_put_record(&node->log.batch, record);
@@ -121,7 +121,7 @@ void tr_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *rec
 
 static void put_short(struct tr_node *node, enum tr_log_type type, const struct tr_record *record)
 {
-    tr_compare_touched(node, record->id);
+    tr_compare_touched(node, record->head.key.id);
     if (!node->config.has_log)
         return;
     tr_log_put_short(&node->log.batch, type, record);

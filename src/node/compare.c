@@ -72,19 +72,19 @@ void tr_compare_touched(struct tr_node *node, tr_timer_id id)
 /* The same number wherever the same record is held. */
 static uint64_t sum_of(const struct tr_node *node, const struct tr_record *record)
 {
-    uint64_t words[7] = {record->id,
-                         record->part,
-                         record->version,
-                         record->sequence,
-                         (uint64_t)record->attempt << 32 | record->moves,
-                         (uint64_t)record->version_node << 32 | record->flags,
+    uint64_t words[7] = {record->head.key.id,
+                         record->head.key.part,
+                         record->head.order.version,
+                         record->head.order.sequence,
+                         (uint64_t)record->head.order.attempt << 32 | record->head.order.moves,
+                         (uint64_t)record->head.order.version_node << 32 | record->head.flags,
                          tr_list_check(node, record)};
     return tr_hash_xxh3(words, sizeof words);
 }
 
 static bool is_shared(const struct tr_record *record, uint16_t peer)
 {
-    return (record->flags & TR_RECORD_TOMBSTONE) == 0 && tr_is_listed(record, 0) &&
+    return (record->head.flags & TR_RECORD_TOMBSTONE) == 0 && tr_is_listed(record, 0) &&
            tr_is_listed(record, peer);
 }
 

@@ -226,7 +226,7 @@ struct tr_operation {
     uint64_t patience_ms; /* after which somebody stands in for who is silent */
     uint8_t factor;       /* copies wanted */
     uint8_t list_count;
-    uint16_t list[TR_LIST_MAX];
+    uint16_t list[TR_SET_MAX];
     uint8_t done;   /* places of the list that have it */
     uint8_t above;  /* that have a higher version, which is as good */
     uint8_t failed; /* that will not */
@@ -551,7 +551,7 @@ static inline bool tr_is_clustered(const struct tr_node *node)
 static inline unsigned tr_place_of(const struct tr_record *record, uint16_t member)
 {
     unsigned i = 0;
-    while (i < record->list_count && record->list[i] != member)
+    while (i < record->head.replicas.count && record->head.replicas.members[i] != member)
         i++;
     return i;
 }
@@ -573,7 +573,7 @@ bool tr_can_send(const struct tr_node *node, uint16_t peer, enum tr_message_kind
 bool tr_send(struct tr_node *node, uint16_t peer, struct tr_message message);
 
 /* list.c */
-#define TR_NAMES_MAX (TR_LIST_MAX + TR_FROM_MAX)
+#define TR_NAMES_MAX (TR_SET_MAX + TR_FROM_MAX)
 bool tr_is_listed(const struct tr_record *record, uint16_t member);
 bool tr_is_named(const struct tr_record *record, uint16_t member); /* by its list, or by `from` */
 void tr_remember(struct tr_record *record, uint16_t member);       /* in `from` */

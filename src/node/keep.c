@@ -28,25 +28,27 @@ void tr_forget_entry(struct tr_node *node, tr_ref ref)
 
 void tr_count(struct tr_node *node, const struct tr_record *record, int by)
 {
-    uint64_t *count = (record->flags & TR_RECORD_TOMBSTONE) != 0 ? &node->stats.tombstones
-                      : (record->flags & TR_RECORD_DEAD) != 0    ? &node->stats.dead
-                      : record->part > 0 || record->attempt > 0  ? &node->stats.debts
-                                                                 : &node->stats.timers;
+    uint64_t *count = (record->head.flags & TR_RECORD_TOMBSTONE) != 0 ? &node->stats.tombstones
+                      : (record->head.flags & TR_RECORD_DEAD) != 0    ? &node->stats.dead
+                      : record->head.key.part > 0 || record->head.order.attempt > 0
+                          ? &node->stats.debts
+                          : &node->stats.timers;
     *count += (uint64_t)(int64_t)by;
-    bool is_copy = record->list_count > 0 && record->list[0] != 0;
-    if (is_copy && (record->flags & TR_RECORD_TOMBSTONE) == 0)
+    bool is_copy = record->head.replicas.count > 0 && record->head.replicas.members[0] != 0;
+    if (is_copy && (record->head.flags & TR_RECORD_TOMBSTONE) == 0)
         node->stats.copies += (uint64_t)(int64_t)by;
 }
 
 /* Who held it on its way, and is not of the list, is to be told that it is over. */
 void tr_let_others_go(struct tr_record *record)
 {
-    uint8_t count = record->from_count;
-    record->from_count = 0;
-    record->gone = 0;
+    uint8_t count = record->head.from.count;
+    record->head.from.count = 0;
+    record->head.from.gone = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (record->from[i] != 0 && !tr_is_listed(record, record->from[i]))
-            record->from[record->from_count++] = record->from[i];
+        if (record->head.from.members[i] != 0 &&
+            !tr_is_listed(record, record->head.from.members[i]))
+            record->head.from.members[record->head.from.count++] = record->head.from.members[i];
     }
 }
 
@@ -64,27 +66,27 @@ tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
 {
     struct tr_record record;
     tr_book_unpack(&node->book, ref, &record);
-    bool is_kept =
-        tr_is_clustered(node) || (record.part == 0 && (record.flags & TR_RECORD_KEYED) != 0);
+    bool is_kept = tr_is_clustered(node) ||
+                   (record.head.key.part == 0 && (record.head.flags & TR_RECORD_KEYED) != 0);
     tr_forget_entry(node, ref);
     tr_log_dropped(node, &record);
     tr_count(node, &record, -1);
-    record.version = order->version;
-    record.version_node = order->version_node;
-    record.sequence = order->sequence;
-    record.attempt = order->attempt;
-    record.moves = order->moves;
+    record.head.order.version = order->version;
+    record.head.order.version_node = order->version_node;
+    record.head.order.sequence = order->sequence;
+    record.head.order.attempt = order->attempt;
+    record.head.order.moves = order->moves;
     if (!is_kept) {
         tr_log_end(node, TR_LOG_TOMBSTONE, &record);
         tr_book_remove(&node->book, ref);
         return TR_ARENA_NONE;
     }
-    bool is_keyed = (record.flags & TR_RECORD_KEYED) != 0;
+    bool is_keyed = (record.head.flags & TR_RECORD_KEYED) != 0;
     uint64_t keep_ms = tr_breaks(&node->trial, MUTANT_FORGET_AT_ONCE) ? 0 : TOMBSTONE_MS;
     tr_let_others_go(&record);
-    record.flags = (uint8_t)((record.flags & TR_RECORD_KEYED) | TR_RECORD_TOMBSTONE);
-    record.due_ms = node->time.steady_ms + (is_keyed ? node->config.key_keep_ms : keep_ms);
-    record.lag_ms = 0;
+    record.head.flags = (uint8_t)((record.head.flags & TR_RECORD_KEYED) | TR_RECORD_TOMBSTONE);
+    record.head.due_ms = node->time.steady_ms + (is_keyed ? node->config.key_keep_ms : keep_ms);
+    record.head.lag_ms = 0;
     tr_strip(&record);
     ref = tr_book_replace(&node->book, ref, &record);
     TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
@@ -166,10 +168,10 @@ static const struct tr_recent_note *find_taken_back(const struct tr_node *node,
                                                     const struct tr_record *record)
 {
     const struct tr_recent_note *note =
-        tr_recent_find(&node->dropped, record->id, ~record->version);
+        tr_recent_find(&node->dropped, record->head.key.id, ~record->head.order.version);
     bool is_it = note != NULL && note->until_ms > node->time.now_ms &&
-                 note->order.version == record->version &&
-                 note->order.version_node == record->version_node;
+                 note->order.version == record->head.order.version &&
+                 note->order.version_node == record->head.order.version_node;
     return is_it ? note : NULL;
 }
 
@@ -182,8 +184,9 @@ const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct 
 {
     if (node->dropped.busy_until_ms <= node->time.now_ms)
         return NULL;
-    struct tr_order order = tr_record_order(record);
-    const struct tr_recent_note *dropped = tr_recent_find(&node->dropped, record->id, record->part);
+    struct tr_order order = record->head.order;
+    const struct tr_recent_note *dropped =
+        tr_recent_find(&node->dropped, record->head.key.id, record->head.key.part);
     if (dropped != NULL && dropped->until_ms > node->time.now_ms &&
         tr_order_compare(&dropped->order, &order) >= 0)
         return &dropped->order;
@@ -196,22 +199,22 @@ static void note_dropped(struct tr_node *node, const struct tr_record *record, u
     if (!tr_is_clustered(node) || tr_find_dropped(node, record) != NULL)
         return;
     struct tr_recent_note *note =
-        tr_recent_place(&node->dropped, record->id, part, free_from(node));
+        tr_recent_place(&node->dropped, record->head.key.id, part, free_from(node));
     if (note == NULL)
         return; /* who could wait has asked tr_can_drop */
-    note->order = tr_record_order(record);
+    note->order = record->head.order;
     tr_recent_keep(&node->dropped, note, node->time.now_ms + TOMBSTONE_MS);
 }
 
 void tr_note_dropped(struct tr_node *node, const struct tr_record *record)
 {
-    note_dropped(node, record, record->part);
+    note_dropped(node, record, record->head.key.part);
 }
 
 /* Under a key that no part has: what is noted of the timer itself stays. */
 void tr_note_taken_back(struct tr_node *node, const struct tr_record *record)
 {
-    note_dropped(node, record, ~record->version);
+    note_dropped(node, record, ~record->head.order.version);
 }
 
 void tr_forget(struct tr_node *node, tr_ref ref)

@@ -11,13 +11,13 @@
 
 bool tr_is_listed(const struct tr_record *record, uint16_t member)
 {
-    return tr_place_of(record, member) < record->list_count;
+    return tr_place_of(record, member) < record->head.replicas.count;
 }
 
 static bool is_from(const struct tr_record *record, uint16_t member)
 {
-    for (unsigned i = 0; i < record->from_count; i++) {
-        if (record->from[i] == member)
+    for (unsigned i = 0; i < record->head.from.count; i++) {
+        if (record->head.from.members[i] == member)
             return true;
     }
     return false;
@@ -31,20 +31,20 @@ bool tr_is_named(const struct tr_record *record, uint16_t member)
 /* No room for more than these: one that is left out is told when it is met. */
 void tr_remember(struct tr_record *record, uint16_t member)
 {
-    if (is_from(record, member) || record->from_count == TR_FROM_MAX)
+    if (is_from(record, member) || record->head.from.count == TR_FROM_MAX)
         return;
-    record->from[record->from_count++] = member;
-    record->gone = 0;
+    record->head.from.members[record->head.from.count++] = member;
+    record->head.from.gone = 0;
 }
 
 unsigned tr_names(const struct tr_record *record, uint16_t *names)
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < record->list_count; i++)
-        names[count++] = record->list[i];
-    for (unsigned i = 0; i < record->from_count; i++) {
-        if (!tr_is_listed(record, record->from[i]))
-            names[count++] = record->from[i];
+    for (unsigned i = 0; i < record->head.replicas.count; i++)
+        names[count++] = record->head.replicas.members[i];
+    for (unsigned i = 0; i < record->head.from.count; i++) {
+        if (!tr_is_listed(record, record->head.from.members[i]))
+            names[count++] = record->head.from.members[i];
     }
     return count;
 }
@@ -62,7 +62,7 @@ unsigned tr_others(const struct tr_record *record)
 /* The same number on every holder of a record. */
 static uint64_t nominal_due(const struct tr_record *record)
 {
-    return (record->version >> 16) + tr_record_pop(record) * record->interval_ms;
+    return (record->head.order.version >> 16) + tr_record_pop(record) * record->interval_ms;
 }
 
 /* Whether a node was not there when this pop was shared out: it comes after all that were. */
@@ -95,16 +95,17 @@ static unsigned append_turns(const struct tr_node *node, const struct tr_record 
 unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, uint32_t attempt,
                   uint16_t *turns)
 {
-    uint16_t rest[TR_LIST_MAX];
+    uint16_t rest[TR_SET_MAX];
     unsigned rest_count = 0;
-    bool is_moving = (record->flags & TR_RECORD_MOVING) != 0 && record->from_count > 0;
+    bool is_moving = (record->head.flags & TR_RECORD_MOVING) != 0 && record->head.from.count > 0;
     if (tr_breaks(&node->trial, MUTANT_ARM_BEFORE_DROPS) && !is_from(record, 0))
         is_moving = false;
     if (!is_moving)
-        return append_turns(node, record, attempt, record->list, record->list_count, turns);
-    for (unsigned i = 0; i < record->list_count; i++) {
-        if (!is_from(record, record->list[i]))
-            rest[rest_count++] = record->list[i];
+        return append_turns(node, record, attempt, record->head.replicas.members,
+                            record->head.replicas.count, turns);
+    for (unsigned i = 0; i < record->head.replicas.count; i++) {
+        if (!is_from(record, record->head.replicas.members[i]))
+            rest[rest_count++] = record->head.replicas.members[i];
     }
     /* The others may not have heard that one has let go, and count with it. */
     uint16_t from[TR_FROM_MAX];
@@ -118,8 +119,8 @@ unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, ui
 uint32_t tr_list_check(const struct tr_node *node, const struct tr_record *record)
 {
     uint64_t hash = 0;
-    for (unsigned i = 0; i < record->list_count; i++)
-        hash = tr_hash_mix(hash + node->members[record->list[i]].hash);
+    for (unsigned i = 0; i < record->head.replicas.count; i++)
+        hash = tr_hash_mix(hash + node->members[record->head.replicas.members[i]].hash);
     return (uint32_t)hash;
 }
 
@@ -128,7 +129,7 @@ uint32_t tr_list_check(const struct tr_node *node, const struct tr_record *recor
 unsigned tr_copies(const struct tr_node *node, uint32_t factor)
 {
     unsigned copies = factor < node->view.count ? factor : node->view.count;
-    return copies < TR_LIST_MAX ? copies : TR_LIST_MAX;
+    return copies < TR_SET_MAX ? copies : TR_SET_MAX;
 }
 
 /* Up, and neither starting nor stopping: what is new there would not pop. */
@@ -147,7 +148,7 @@ unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
     unsigned missing = 0;
     unsigned count = tr_place(node, id, copies, order);
     unsigned wanted = 0;
-    for (unsigned i = 0; i < count && wanted < TR_LIST_MAX; i++) {
+    for (unsigned i = 0; i < count && wanted < TR_SET_MAX; i++) {
         bool is_good = is_new ? tr_is_serving(node, order[i]) : tr_node_is_up(node, order[i]);
         for (unsigned k = 0; k < failed_count; k++)
             is_good &= failed[k] != order[i];
@@ -164,31 +165,32 @@ unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
 
 bool tr_is_placed_well(const struct tr_node *node, const struct tr_record *record)
 {
-    uint16_t placed[TR_LIST_MAX];
-    unsigned count = tr_place(node, record->id, tr_copies(node, record->factor), placed);
+    uint16_t placed[TR_SET_MAX];
+    unsigned count =
+        tr_place(node, record->head.key.id, tr_copies(node, record->head.factor), placed);
     unsigned down = 0;
-    if (record->list_count < count)
+    if (record->head.replicas.count < count)
         return false;
     for (unsigned i = 0; i < count; i++) {
-        if (record->list[i] != placed[i])
+        if (record->head.replicas.members[i] != placed[i])
             return false;
         down += !tr_node_is_up(node, placed[i]);
     }
-    return record->list_count - count <= down; /* no stand-in for a node that is there */
+    return record->head.replicas.count - count <= down; /* no stand-in for a node that is there */
 }
 
 bool tr_has_enough(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
     uint8_t acked = tr_book_acked(&node->book, ref);
     unsigned count = 0;
-    for (unsigned i = 0; i < record->list_count; i++)
-        count += record->list[i] == 0 || (acked & 1u << i) != 0;
-    return count >= tr_copies(node, record->factor);
+    for (unsigned i = 0; i < record->head.replicas.count; i++)
+        count += record->head.replicas.members[i] == 0 || (acked & 1u << i) != 0;
+    return count >= tr_copies(node, record->head.factor);
 }
 
 bool tr_is_known(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
-    uint8_t all = (uint8_t)((1u << record->list_count) - 1);
+    uint8_t all = (uint8_t)((1u << record->head.replicas.count) - 1);
     uint8_t own = (uint8_t)(1u << tr_place_of(record, 0));
     return ((tr_book_acked(&node->book, ref) | own) & all) == all;
 }

@@ -512,7 +512,7 @@ void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *
 struct tr_timer_text tr_node_text(const struct tr_node *node, tr_timer_id id, uint32_t factor)
 {
     struct tr_timer_text text = {.id = id, .factor = factor};
-    uint16_t list[TR_LIST_MAX] = {0};
+    uint16_t list[TR_SET_MAX] = {0};
     unsigned count = tr_is_clustered(node) ? tr_place(node, id, tr_copies(node, factor), list) : 1;
     for (unsigned i = 0; i < count; i++)
         text.replicas |= node->members[list[i]].replica_bits;

@@ -249,10 +249,10 @@ static void send_beat(struct tr_node *node, uint16_t index, struct tr_effects *o
 static bool is_fresh(const struct tr_node *node, const struct tr_record *record)
 {
     uint64_t clock_ms = tr_clock(node) >> 16;
-    uint64_t stamp_ms = record->version >> 16;
-    return record->moves == 0 && record->sequence == 1 && record->attempt == 0 &&
-           stamp_ms + FRESH_MS > clock_ms && stamp_ms < clock_ms + FRESH_MS &&
-           (record->flags & TR_RECORD_TOMBSTONE) == 0;
+    uint64_t stamp_ms = record->head.order.version >> 16;
+    return record->head.order.moves == 0 && record->head.order.sequence == 1 &&
+           record->head.order.attempt == 0 && stamp_ms + FRESH_MS > clock_ms &&
+           stamp_ms < clock_ms + FRESH_MS && (record->head.flags & TR_RECORD_TOMBSTONE) == 0;
 }
 
 /* The record of a message, as it is now. False: there is nothing to say of it any more, or not yet.
@@ -300,7 +300,8 @@ static void put_answer(const struct tr_node *node, const struct tr_message *mess
         answer.result = TR_RESULT_NONE;
     answer.has_record = is_here && message->result != TR_RESULT_NONE;
     if (is_here && message->result == TR_RESULT_STORED)
-        answer.has_record = record.from_count > 0 && (record.flags & TR_RECORD_MOVING) == 0;
+        answer.has_record =
+            record.head.from.count > 0 && (record.head.flags & TR_RECORD_MOVING) == 0;
     if (answer.has_record)
         tr_to_frame(node, &record, &answer.record);
     tr_frame_put_answer(writer, &answer);
@@ -321,13 +322,13 @@ static void put_entry(struct tr_node *node, const struct tr_message *message,
                       struct tr_writer *writer)
 {
     struct tr_record record = {
-        .id = message->id,
-        .part = message->part,
-        .version = message->order.version,
-        .version_node = message->order.version_node,
-        .sequence = message->order.sequence,
-        .attempt = message->order.attempt,
-        .moves = message->order.moves,
+        .head.key.id = message->id,
+        .head.key.part = message->part,
+        .head.order.version = message->order.version,
+        .head.order.version_node = message->order.version_node,
+        .head.order.sequence = message->order.sequence,
+        .head.order.attempt = message->order.attempt,
+        .head.order.moves = message->order.moves,
     };
     switch (message->kind) {
     case MESSAGE_ACK:
@@ -343,7 +344,8 @@ static void put_entry(struct tr_node *node, const struct tr_message *message,
         return;
     case MESSAGE_OUTCOME:
         if (find_record(node, message, &record))
-            tr_frame_put_outcome(writer, &record, (int64_t)(record.due_ms - node->time.steady_ms),
+            tr_frame_put_outcome(writer, &record,
+                                 (int64_t)(record.head.due_ms - node->time.steady_ms),
                                  tr_list_check(node, &record));
         return;
     case MESSAGE_PART:
@@ -558,10 +560,10 @@ static void hear_answer(struct tr_node *node, uint16_t index, struct tr_frame_an
     struct tr_record *record = &answer->record.record;
     if (answer->has_record)
         tr_localize_due(node, &answer->record);
-    for (unsigned i = 0; answer->has_record && i < record->from_count; i++)
-        record->from[i] = tr_member_find(node, answer->record.from[i]);
-    for (unsigned i = 0; answer->has_record && i < record->list_count; i++)
-        record->list[i] = tr_member_find(node, answer->record.list[i]);
+    for (unsigned i = 0; answer->has_record && i < record->head.from.count; i++)
+        record->head.from.members[i] = tr_member_find(node, answer->record.from[i]);
+    for (unsigned i = 0; answer->has_record && i < record->head.replicas.count; i++)
+        record->head.replicas.members[i] = tr_member_find(node, answer->record.list[i]);
     tr_operation_answered(node, answer->operation, index, answer->result,
                           answer->has_record ? record : NULL, out);
 }

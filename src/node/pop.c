@@ -102,9 +102,9 @@ static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct 
     tr_book_unpack(&node->book, ref, &record);
     *flight = (struct tr_flight){
         .ref = ref,
-        .id = record.id,
-        .part = record.part,
-        .order = tr_record_order(&record),
+        .id = record.head.key.id,
+        .part = record.head.key.part,
+        .order = record.head.order,
         .destination = destination,
         .is_used = true,
     };
@@ -115,8 +115,8 @@ static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct 
     node->busy_ms = node->time.now_ms;
     effect->of.fire.flight = index;
     effect->of.fire.ref = ref;
-    effect->of.fire.due_ms = record.due_ms;
-    effect->of.fire.due_mono_ms = record.due_ms - node->time.steady_base;
+    effect->of.fire.due_ms = record.head.due_ms;
+    effect->of.fire.due_mono_ms = record.head.due_ms - node->time.steady_base;
 }
 
 /* A pop under way goes on, whatever becomes of the list of its record. */
@@ -124,12 +124,14 @@ void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_
 {
     for (uint32_t i = 0; i < node->flight_fresh; i++) {
         struct tr_flight *flight = &node->flights[i];
-        if (!flight->is_used || flight->ref != before || flight->id != record->id ||
-            flight->part != record->part || flight->order.version != record->version ||
-            flight->order.sequence != record->sequence || flight->order.attempt != record->attempt)
+        if (!flight->is_used || flight->ref != before || flight->id != record->head.key.id ||
+            flight->part != record->head.key.part ||
+            flight->order.version != record->head.order.version ||
+            flight->order.sequence != record->head.order.sequence ||
+            flight->order.attempt != record->head.order.attempt)
             continue;
         flight->ref = ref;
-        flight->order = tr_record_order(record);
+        flight->order = record->head.order;
         tr_forget_entry(node, ref);
         tr_book_set_state(&node->book, ref, TR_STATE_FLYING);
         tr_claim_later(node, ref, record);
@@ -220,7 +222,7 @@ static unsigned rank_of(const struct tr_node *node, const struct tr_record *reco
                         bool *is_stray)
 {
     uint16_t turns[TR_NAMES_MAX];
-    unsigned count = tr_turns(node, record, record->attempt, turns);
+    unsigned count = tr_turns(node, record, record->head.order.attempt, turns);
     unsigned rank = 0;
     *is_first = true;
     for (; rank < count && turns[rank] != 0; rank++)
@@ -242,7 +244,7 @@ static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record
     bool is_first = false;
     bool is_stray = false;
     unsigned rank = rank_of(node, record, &is_first, &is_stray);
-    tr_steady_ms latest = record->due_ms + (uint64_t)rank * POSITION_MS;
+    tr_steady_ms latest = record->head.due_ms + (uint64_t)rank * POSITION_MS;
     if (is_stray && !is_first) {
         tr_cover(&node->trial, RULE_STRAY_WAITS);
         return node->time.steady_ms +
@@ -250,7 +252,7 @@ static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record
     }
     if (!is_first && rank > 0 && latest <= node->time.steady_ms) {
         tr_steady_ms held_ms = tr_held_until(node, record); /* all were: not all at once, now */
-        if (held_ms > record->due_ms)
+        if (held_ms > record->head.due_ms)
             latest = held_ms + (uint64_t)rank * POSITION_MS;
     }
     if (is_first || latest <= node->time.steady_ms) {
@@ -267,7 +269,7 @@ static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record
             node->backlog_ms = node->time.now_ms;
         return node->time.steady_ms + LOOK_MS;
     }
-    tr_steady_ms next = record->due_ms + SUSPECT_MS;
+    tr_steady_ms next = record->head.due_ms + SUSPECT_MS;
     next = next > node->time.steady_ms ? next : node->time.steady_ms + LOOK_MS;
     return next < latest ? next : latest;
 }
@@ -324,13 +326,13 @@ static bool has_left(const struct tr_node *node, uint16_t member)
 static bool is_spread(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
     uint8_t acked = tr_book_acked(&node->book, ref);
-    for (unsigned i = 0; i < record->list_count; i++) {
-        bool has_it = record->list[i] == 0 || (acked & (uint8_t)(1u << i)) != 0;
-        if (!has_it && !has_left(node, record->list[i]))
+    for (unsigned i = 0; i < record->head.replicas.count; i++) {
+        bool has_it = record->head.replicas.members[i] == 0 || (acked & (uint8_t)(1u << i)) != 0;
+        if (!has_it && !has_left(node, record->head.replicas.members[i]))
             return false;
     }
-    for (unsigned i = 0; i < record->from_count; i++) {
-        if (!has_left(node, record->from[i]))
+    for (unsigned i = 0; i < record->head.from.count; i++) {
+        if (!has_left(node, record->head.from.members[i]))
             return false;
     }
     return true;
@@ -339,8 +341,8 @@ static bool is_spread(const struct tr_node *node, tr_ref ref, const struct tr_re
 /* There is another node that is to hear of it. */
 static bool has_to_tell(const struct tr_record *record)
 {
-    for (unsigned i = 0; i < record->from_count; i++) {
-        if (record->from[i] != 0)
+    for (unsigned i = 0; i < record->head.from.count; i++) {
+        if (record->head.from.members[i] != 0)
             return true;
     }
     return false;
@@ -353,8 +355,8 @@ static bool may_forget(struct tr_node *node, tr_ref ref, const struct tr_record 
 {
     bool is_safe = tr_is_known(node, ref, record) && !has_to_tell(record) && !tr_is_wide(node) &&
                    are_all_up(node);
-    bool is_old =
-        node->time.steady_ms >= record->due_ms - record->lag_ms + node->config.tombstone_keep_ms;
+    bool is_old = node->time.steady_ms >=
+                  record->head.due_ms - record->head.lag_ms + node->config.tombstone_keep_ms;
     bool is_early = !is_safe && !is_old &&
                     (are_many(node, OWED_SHARE) ||
                      (are_many(node, KNOWN_SHARE) && is_spread(node, ref, record)));
@@ -369,8 +371,8 @@ static void keep_tombstone(struct tr_node *node, tr_ref ref, struct tr_record *r
 {
     tr_steady_ms at_ms = node->time.steady_ms + TOMBSTONE_LOOK_MS;
     uint8_t acked = tr_book_acked(&node->book, ref);
-    record->lag_ms += at_ms - record->due_ms;
-    record->due_ms = at_ms;
+    record->head.lag_ms += at_ms - record->head.due_ms;
+    record->head.due_ms = at_ms;
     tr_ref placed = tr_book_update(&node->book, ref, record);
     TR_ASSERT(placed != TR_ARENA_NONE); /* it grows by a byte or two, from the arena's reserve */
     tr_book_set_acked(&node->book, placed, acked);
@@ -386,13 +388,13 @@ static bool put_off(struct tr_node *node, tr_ref ref)
     if (!tr_is_clustered(node))
         return false;
     tr_book_unpack(&node->book, ref, &record);
-    if ((record.flags & TR_RECORD_TOMBSTONE) != 0) {
+    if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0) {
         bool is_kept = !may_forget(node, ref, &record);
         if (is_kept)
             keep_tombstone(node, ref, &record);
         return is_kept;
     }
-    if ((record.flags & TR_RECORD_DEAD) != 0)
+    if ((record.head.flags & TR_RECORD_DEAD) != 0)
         return false; /* it was kept for long enough, by each on its own */
     tr_steady_ms at_ms = node->is_popping ? turn_at(node, &record) : node->time.steady_ms + LOOK_MS;
     if (at_ms <= node->time.steady_ms)
@@ -464,9 +466,9 @@ bool tr_pops_want_tick(const struct tr_node *node)
 static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record,
                     enum tr_telling telling)
 {
-    if (record->part > 0 || record->sequence >= tr_record_pops(record)) {
+    if (record->head.key.part > 0 || record->head.order.sequence >= tr_record_pops(record)) {
         /* Above the record that it ends, so that to have heard of one is not to know the other. */
-        struct tr_order order = tr_record_order(record);
+        struct tr_order order = record->head.order;
         order.sequence++;
         ref = tr_end(node, ref, &order);
         if (ref != TR_ARENA_NONE)
@@ -474,15 +476,15 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record,
         return;
     }
     tr_count(node, record, -1);
-    record->due_ms = record->due_ms - record->lag_ms + record->interval_ms;
-    record->lag_ms = 0;
-    if (tr_is_clustered(node) && record->due_ms < node->time.steady_ms) {
+    record->head.due_ms = record->head.due_ms - record->head.lag_ms + record->interval_ms;
+    record->head.lag_ms = 0;
+    if (tr_is_clustered(node) && record->head.due_ms < node->time.steady_ms) {
         /* Overdue: it is from now on that others may be waited for. */
-        record->lag_ms = node->time.steady_ms - record->due_ms;
-        record->due_ms = node->time.steady_ms;
+        record->head.lag_ms = node->time.steady_ms - record->head.due_ms;
+        record->head.due_ms = node->time.steady_ms;
     }
-    record->attempt = 0;
-    record->sequence++;
+    record->head.order.attempt = 0;
+    record->head.order.sequence++;
     tr_count(node, record, 1);
     ref = tr_book_update(&node->book, ref, record);
     TR_ASSERT(ref != TR_ARENA_NONE);
@@ -502,13 +504,13 @@ void tr_limit_parts(struct tr_node *node, tr_timer_id id, uint64_t newest, struc
     for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
          ref = tr_book_next(&walk, id)) {
         tr_book_unpack(&node->book, ref, &record);
-        if (record.part == 0)
+        if (record.head.key.part == 0)
             continue;
         count++;
-        if (record.part == newest)
+        if (record.head.key.part == newest)
             continue;
-        bool is_dead = (record.flags & TR_RECORD_DEAD) != 0;
-        uint64_t rank = record.part | (is_dead ? 0 : (uint64_t)1 << 63);
+        bool is_dead = (record.head.flags & TR_RECORD_DEAD) != 0;
+        uint64_t rank = record.head.key.part | (is_dead ? 0 : (uint64_t)1 << 63);
         if (rank < oldest_rank) {
             oldest_rank = rank;
             oldest = ref;
@@ -517,9 +519,10 @@ void tr_limit_parts(struct tr_node *node, tr_timer_id id, uint64_t newest, struc
     if (count <= TR_PARTS_MAX)
         return;
     tr_book_unpack(&node->book, oldest, &record);
-    struct tr_effect *note = out != NULL ? tr_note(out, TR_NOTE_DISCARDED, id, record.part) : NULL;
+    struct tr_effect *note =
+        out != NULL ? tr_note(out, TR_NOTE_DISCARDED, id, record.head.key.part) : NULL;
     if (note != NULL)
-        note->of.note.factor = record.factor;
+        note->of.note.factor = record.head.factor;
     node->stats.pops_discarded++;
     tr_drop(node, oldest);
 }
@@ -528,11 +531,11 @@ void tr_limit_parts(struct tr_node *node, tr_timer_id id, uint64_t newest, struc
 static bool split(struct tr_node *node, const struct tr_record *record, struct tr_effects *out)
 {
     struct tr_record part = *record;
-    part.part = record->sequence;
-    part.sequence = 0;
-    part.flags = (uint8_t)(record->flags & (TR_RECORD_DEAD | TR_RECORD_MOVING));
+    part.head.key.part = record->head.order.sequence;
+    part.head.order.sequence = 0;
+    part.head.flags = (uint8_t)(record->head.flags & (TR_RECORD_DEAD | TR_RECORD_MOVING));
     tr_cover(&node->trial, RULE_SPLIT_OFF);
-    tr_ref old = tr_book_find(&node->book, part.id, part.part);
+    tr_ref old = tr_book_find(&node->book, part.head.key.id, part.head.key.part);
     if (old != TR_ARENA_NONE) { /* a dead one of an older version */
         tr_drop(node, old);
     }
@@ -543,7 +546,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     tr_count(node, &part, 1);
     tr_arm(node, ref);
     tr_tell(node, ref, TELL_PART);
-    tr_limit_parts(node, part.id, part.part, out);
+    tr_limit_parts(node, part.head.key.id, part.head.key.part, out);
     return true;
 }
 
@@ -573,25 +576,25 @@ static void die(struct tr_node *node, tr_ref ref, struct tr_record *before,
                 struct tr_effects *out)
 {
     node->stats.pops_dead++;
-    struct tr_effect *note = tr_note(out, TR_NOTE_DEAD, record->id, tr_record_pop(record));
+    struct tr_effect *note = tr_note(out, TR_NOTE_DEAD, record->head.key.id, tr_record_pop(record));
     if (note != NULL) {
-        note->of.note.factor = record->factor;
+        note->of.note.factor = record->head.factor;
         note->of.note.result = flight->result;
         note->of.note.status = flight->status;
     }
     struct tr_record dead = *record;
-    dead.flags |= TR_RECORD_DEAD;
+    dead.head.flags |= TR_RECORD_DEAD;
     tr_steady_ms due_ms = node->time.steady_ms + node->config.dead_keep_ms;
-    dead.lag_ms += due_ms - dead.due_ms;
-    dead.due_ms = due_ms;
-    if (record->part == 0 && split(node, &dead, out)) {
+    dead.head.lag_ms += due_ms - dead.head.due_ms;
+    dead.head.due_ms = due_ms;
+    if (record->head.key.part == 0 && split(node, &dead, out)) {
         move_on(node, ref, before, TELL_DURABLE);
         return;
     }
-    if (record->part == 0 && record->sequence < tr_record_pops(record)) {
+    if (record->head.key.part == 0 && record->head.order.sequence < tr_record_pops(record)) {
         /* No memory to keep it: told, and the timer goes on. */
         node->stats.pops_discarded++;
-        tr_note(out, TR_NOTE_DISCARDED, record->id, record->sequence);
+        tr_note(out, TR_NOTE_DISCARDED, record->head.key.id, record->head.order.sequence);
         move_on(node, ref, before, TELL_DURABLE);
         return;
     }
@@ -605,25 +608,27 @@ static void fail(struct tr_node *node, tr_ref ref, struct tr_record *record,
 {
     struct tr_record before = *record;
     node->stats.pops_failed++;
-    record->attempt += record->attempt < TR_ATTEMPT_MAX;
-    if (record->attempt >= node->config.attempts_max) {
+    record->head.order.attempt += record->head.order.attempt < TR_ATTEMPT_MAX;
+    if (record->head.order.attempt >= node->config.attempts_max) {
         die(node, ref, &before, record, flight, out);
         return;
     }
-    tr_steady_ms own_ms = record->due_ms - record->lag_ms;
+    tr_steady_ms own_ms = record->head.due_ms - record->head.lag_ms;
     tr_steady_ms next_ms = own_ms + record->interval_ms;
     /* The millisecond that has begun counts as a whole one, as with due times. */
     tr_steady_ms retry_ms = node->time.steady_ms + 1;
     /* Nobody was reached from here: each of the others tries at once. */
-    bool is_handed_over = record->list_count > 1 && flight->result == TR_CALLBACK_UNREACHED &&
-                          record->attempt % record->list_count != 0;
+    bool is_handed_over = record->head.replicas.count > 1 &&
+                          flight->result == TR_CALLBACK_UNREACHED &&
+                          record->head.order.attempt % record->head.replicas.count != 0;
     if (is_handed_over)
         tr_cover(&node->trial, RULE_HANDED_OVER);
     else
-        retry_ms += backoff(node, flight, record->attempt);
-    bool has_next = record->part == 0 && record->sequence < tr_record_pops(record);
-    record->due_ms = retry_ms;
-    record->lag_ms = retry_ms - own_ms;
+        retry_ms += backoff(node, flight, record->head.order.attempt);
+    bool has_next =
+        record->head.key.part == 0 && record->head.order.sequence < tr_record_pops(record);
+    record->head.due_ms = retry_ms;
+    record->head.lag_ms = retry_ms - own_ms;
     if (has_next && next_ms <= retry_ms && split(node, record, out)) {
         move_on(node, ref, &before, TELL_DURABLE);
         return;
@@ -644,8 +649,8 @@ static bool find_flown(const struct tr_node *node, const struct tr_flight *fligh
         tr_book_state(&node->book, flight->ref) != TR_STATE_FLYING)
         return false;
     tr_book_unpack(&node->book, flight->ref, record);
-    struct tr_order order = tr_record_order(record);
-    return record->part == flight->part && tr_order_compare(&order, &flight->order) == 0;
+    struct tr_order order = record->head.order;
+    return record->head.key.part == flight->part && tr_order_compare(&order, &flight->order) == 0;
 }
 
 static void book_outcome(struct tr_node *node, const struct tr_flight *flight,

@@ -126,30 +126,30 @@ static bool has_name(const struct tr_node *node, uint16_t member)
 static void forget_strangers(const struct tr_node *node, struct tr_record *record)
 {
     bool is_known = true;
-    for (unsigned i = 0; i < record->list_count; i++)
-        is_known &= has_name(node, record->list[i]);
-    for (unsigned i = 0; i < record->from_count; i++)
-        is_known &= has_name(node, record->from[i]);
+    for (unsigned i = 0; i < record->head.replicas.count; i++)
+        is_known &= has_name(node, record->head.replicas.members[i]);
+    for (unsigned i = 0; i < record->head.from.count; i++)
+        is_known &= has_name(node, record->head.from.members[i]);
     if (is_known)
         return;
-    record->list_count = 1;
-    record->list[0] = 0;
-    record->from_count = 0;
-    record->gone = 0;
-    record->flags &= (uint8_t)~TR_RECORD_MOVING;
+    record->head.replicas.count = 1;
+    record->head.replicas.members[0] = 0;
+    record->head.from.count = 0;
+    record->head.from.gone = 0;
+    record->head.flags &= (uint8_t)~TR_RECORD_MOVING;
 }
 
 static void apply_record(struct tr_node *node, struct tr_record *record, uint64_t segment,
                          bool *is_full)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    tr_ref ref = tr_book_find(&node->book, record->head.key.id, record->head.key.part);
     forget_strangers(node, record);
-    record->segment = (uint32_t)(segment & 0xffffff);
+    record->head.segment = (uint32_t)(segment & 0xffffff);
     if (ref != TR_ARENA_NONE) {
         tr_book_unpack(&node->book, ref, &held);
-        struct tr_order old = tr_record_order(&held);
-        struct tr_order new = tr_record_order(record);
+        struct tr_order old = held.head.order;
+        struct tr_order new = record->head.order;
         if (tr_order_compare(&old, &new) > 0)
             return;
         tr_log_dropped(node, &held);
@@ -170,12 +170,12 @@ static void apply_record(struct tr_node *node, struct tr_record *record, uint64_
 static tr_ref find_held(struct tr_node *node, const struct tr_record *record,
                         struct tr_record *held)
 {
-    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    tr_ref ref = tr_book_find(&node->book, record->head.key.id, record->head.key.part);
     if (ref == TR_ARENA_NONE)
         return TR_ARENA_NONE;
     tr_book_unpack(&node->book, ref, held);
-    struct tr_order old = tr_record_order(held);
-    struct tr_order new = tr_record_order(record);
+    struct tr_order old = held->head.order;
+    struct tr_order new = record->head.order;
     return tr_order_compare(&old, &new) > 0 ? TR_ARENA_NONE : ref;
 }
 
@@ -183,13 +183,13 @@ static void apply_short(struct tr_node *node, const struct tr_record *record)
 {
     struct tr_record held;
     tr_ref ref = find_held(node, record, &held);
-    if (ref == TR_ARENA_NONE || held.version != record->version)
+    if (ref == TR_ARENA_NONE || held.head.order.version != record->head.order.version)
         return;
     tr_count(node, &held, -1);
     ref = tr_book_update(&node->book, ref, record);
     TR_ASSERT(ref != TR_ARENA_NONE);
-    held.flags = record->flags;
-    held.attempt = record->attempt;
+    held.head.flags = record->head.flags;
+    held.head.order.attempt = record->head.order.attempt;
     tr_count(node, &held, 1);
 }
 
@@ -211,8 +211,9 @@ static enum tr_log_verdict apply(struct tr_node *node, struct tr_log_entry *entr
     node->replay.is_clean = entry->type == TR_LOG_CLEAN_STOP;
     switch (entry->type) {
     case TR_LOG_RECORD:
-        node->last_stamp =
-            entry->record.version > node->last_stamp ? entry->record.version : node->last_stamp;
+        node->last_stamp = entry->record.head.order.version > node->last_stamp
+                               ? entry->record.head.order.version
+                               : node->last_stamp;
         if (tr_log_record_bound(&entry->record) + RECORD_ROOM > node->log.batch_cap)
             return TR_LOG_TOO_LARGE;
         apply_record(node, &entry->record, segment, &is_full);

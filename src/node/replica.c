@@ -12,11 +12,11 @@ void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
                  struct tr_frame_record *frame)
 {
     frame->record = *record;
-    frame->due_in_ms = (int64_t)(record->due_ms - node->time.steady_ms);
-    for (unsigned i = 0; i < record->list_count; i++)
-        frame->list[i] = tr_member_address(node, record->list[i]);
-    for (unsigned i = 0; i < record->from_count; i++)
-        frame->from[i] = tr_member_address(node, record->from[i]);
+    frame->due_in_ms = (int64_t)(record->head.due_ms - node->time.steady_ms);
+    for (unsigned i = 0; i < record->head.replicas.count; i++)
+        frame->list[i] = tr_member_address(node, record->head.replicas.members[i]);
+    for (unsigned i = 0; i < record->head.from.count; i++)
+        frame->from[i] = tr_member_address(node, record->head.from.members[i]);
 }
 
 /* What is overdue counts from now: the nodes before this one in the list have only now heard of it
@@ -26,47 +26,48 @@ static void set_due(const struct tr_node *node, struct tr_record *record, int64_
 {
     uint64_t late_ms = due_in_ms < 0 ? 0 - (uint64_t)due_in_ms : 0;
     uint64_t wait_ms = late_ms + SUSPECT_MS >= POSITION_MS ? CLAIMED_BY_MS : 0;
-    record->due_ms = node->time.steady_ms + (due_in_ms > 0 ? (uint64_t)due_in_ms : wait_ms);
-    record->lag_ms += late_ms + wait_ms;
+    record->head.due_ms = node->time.steady_ms + (due_in_ms > 0 ? (uint64_t)due_in_ms : wait_ms);
+    record->head.lag_ms += late_ms + wait_ms;
 }
 
 void tr_localize_due(const struct tr_node *node, struct tr_frame_record *frame)
 {
     int64_t due_ms = (int64_t)node->time.steady_ms;
     bool is_sane = frame->due_in_ms > -due_ms && frame->due_in_ms < (int64_t)TR_TIME_MAX - due_ms;
-    frame->record.due_ms = (uint64_t)(is_sane ? due_ms + frame->due_in_ms : due_ms);
+    frame->record.head.due_ms = (uint64_t)(is_sane ? due_ms + frame->due_in_ms : due_ms);
 }
 
 /* A timer stands for one of its pops, or is over; whoever says something else is not to be
  * trusted. */
 static bool has_sense(const struct tr_record *record)
 {
-    bool is_live = (record->flags & TR_RECORD_TOMBSTONE) == 0;
-    bool is_timer = is_live && record->part == 0;
-    return record->sequence < UINT32_MAX && record->part <= UINT32_MAX &&
-           record->moves < UINT32_MAX / 2 &&
-           (!is_timer || (record->sequence >= 1 && record->sequence <= tr_record_pops(record)));
+    bool is_live = (record->head.flags & TR_RECORD_TOMBSTONE) == 0;
+    bool is_timer = is_live && record->head.key.part == 0;
+    return record->head.order.sequence < UINT32_MAX && record->head.key.part <= UINT32_MAX &&
+           record->head.order.moves < UINT32_MAX / 2 &&
+           (!is_timer || (record->head.order.sequence >= 1 &&
+                          record->head.order.sequence <= tr_record_pops(record)));
 }
 
 /* Nodes by our indexes, times by our clock. False: nothing to be stored, or no room for a name. */
 static bool localize(struct tr_node *node, struct tr_frame_record *frame)
 {
     struct tr_record *record = &frame->record;
-    bool is_live = (record->flags & TR_RECORD_TOMBSTONE) == 0;
+    bool is_live = (record->head.flags & TR_RECORD_TOMBSTONE) == 0;
     set_due(node, record, frame->due_in_ms);
-    if (record->due_ms > TR_TIME_MAX || record->lag_ms > record->due_ms ||
-        record->list_count == 0 || record->factor == 0 ||
+    if (record->head.due_ms > TR_TIME_MAX || record->head.lag_ms > record->head.due_ms ||
+        record->head.replicas.count == 0 || record->head.factor == 0 ||
         record->opaque.size > node->config.opaque_max || (is_live && record->uri.size == 0) ||
         !has_sense(record))
         return false;
-    for (unsigned i = 0; i < record->list_count; i++) {
-        record->list[i] = tr_member_intern(node, frame->list[i], HEARSAY_MAX);
-        if (record->list[i] == TR_MEMBER_NONE)
+    for (unsigned i = 0; i < record->head.replicas.count; i++) {
+        record->head.replicas.members[i] = tr_member_intern(node, frame->list[i], HEARSAY_MAX);
+        if (record->head.replicas.members[i] == TR_MEMBER_NONE)
             return false;
     }
-    for (unsigned i = 0; i < record->from_count; i++) {
-        record->from[i] = tr_member_intern(node, frame->from[i], HEARSAY_MAX);
-        if (record->from[i] == TR_MEMBER_NONE)
+    for (unsigned i = 0; i < record->head.from.count; i++) {
+        record->head.from.members[i] = tr_member_intern(node, frame->from[i], HEARSAY_MAX);
+        if (record->head.from.members[i] == TR_MEMBER_NONE)
             return false;
     }
     return true;
@@ -76,14 +77,14 @@ static bool localize(struct tr_node *node, struct tr_frame_record *frame)
  * that moved it at once, one. */
 static int compare(const struct tr_node *node, const struct tr_record *a, const struct tr_record *b)
 {
-    struct tr_order x = tr_record_order(a);
-    struct tr_order y = tr_record_order(b);
+    struct tr_order x = a->head.order;
+    struct tr_order y = b->head.order;
     int order = tr_order_compare(&x, &y);
     if (order != 0)
         return order;
-    order = (a->flags & TR_RECORD_TOMBSTONE) - (b->flags & TR_RECORD_TOMBSTONE);
+    order = (a->head.flags & TR_RECORD_TOMBSTONE) - (b->head.flags & TR_RECORD_TOMBSTONE);
     if (order == 0)
-        order = (b->flags & TR_RECORD_MOVING) - (a->flags & TR_RECORD_MOVING);
+        order = (b->head.flags & TR_RECORD_MOVING) - (a->head.flags & TR_RECORD_MOVING);
     uint32_t mine = tr_list_check(node, a);
     uint32_t other = tr_list_check(node, b);
     return order != 0 ? order : (mine > other) - (mine < other);
@@ -93,17 +94,20 @@ static int compare(const struct tr_node *node, const struct tr_record *a, const 
  * still owe, a cancellation their dead pops too. */
 static bool ends(const struct tr_record *whole, const struct tr_record *part)
 {
-    bool is_dead = (part->flags & TR_RECORD_DEAD) != 0;
+    bool is_dead = (part->head.flags & TR_RECORD_DEAD) != 0;
     /* A client's: one that follows the last pop is of a later sequence. */
-    bool is_cancelled = (whole->flags & TR_RECORD_TOMBSTONE) != 0 && whole->sequence <= 1;
-    return part->part > 0 && part->version < whole->version && (!is_dead || is_cancelled);
+    bool is_cancelled =
+        (whole->head.flags & TR_RECORD_TOMBSTONE) != 0 && whole->head.order.sequence <= 1;
+    return part->head.key.part > 0 && part->head.order.version < whole->head.order.version &&
+           (!is_dead || is_cancelled);
 }
 
 /* The timer of this part has moved on to a version that ends it. */
 static bool is_ended(const struct tr_node *node, const struct tr_record *part)
 {
     struct tr_record whole;
-    tr_ref ref = part->part == 0 ? TR_ARENA_NONE : tr_book_find(&node->book, part->id, 0);
+    tr_ref ref =
+        part->head.key.part == 0 ? TR_ARENA_NONE : tr_book_find(&node->book, part->head.key.id, 0);
     if (ref == TR_ARENA_NONE)
         return false;
     tr_book_unpack(&node->book, ref, &whole);
@@ -113,11 +117,11 @@ static bool is_ended(const struct tr_node *node, const struct tr_record *part)
 /* No tombstones for them: whoever holds them gets the new version, and lets them go likewise. */
 static void end_parts(struct tr_node *node, const struct tr_record *record)
 {
-    for (unsigned i = 0; record->part == 0 && i <= TR_PARTS_MAX; i++) {
+    for (unsigned i = 0; record->head.key.part == 0 && i <= TR_PARTS_MAX; i++) {
         struct tr_index_walk walk;
         struct tr_record part;
-        tr_ref ref = tr_book_first(&node->book, record->id, &walk);
-        for (; ref != TR_ARENA_NONE; ref = tr_book_next(&walk, record->id)) {
+        tr_ref ref = tr_book_first(&node->book, record->head.key.id, &walk);
+        for (; ref != TR_ARENA_NONE; ref = tr_book_next(&walk, record->head.key.id)) {
             tr_book_unpack(&node->book, ref, &part);
             if (ends(record, &part))
                 break;
@@ -134,11 +138,11 @@ static void inherit(const struct tr_node *node, struct tr_record *record,
                     const struct tr_record *held)
 {
     uint16_t names[TR_NAMES_MAX];
-    bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
-    bool was_moving = (held->flags & TR_RECORD_MOVING) != 0;
-    unsigned count = is_moving ? held->from_count * !was_moving : tr_names(held, names);
+    bool is_moving = (record->head.flags & TR_RECORD_MOVING) != 0;
+    bool was_moving = (held->head.flags & TR_RECORD_MOVING) != 0;
+    unsigned count = is_moving ? held->head.from.count * !was_moving : tr_names(held, names);
     for (unsigned i = 0; i < count; i++) {
-        uint16_t name = is_moving ? held->from[i] : names[i];
+        uint16_t name = is_moving ? held->head.from.members[i] : names[i];
         if (name == 0 || tr_is_named(record, name))
             continue;
         if (is_moving)
@@ -157,8 +161,9 @@ static bool is_busy(const struct tr_node *node, tr_ref ref)
 /* Only where it belongs differs. */
 static bool is_same_pop(const struct tr_record *a, const struct tr_record *b)
 {
-    return tr_is_same_write(a, b) && a->sequence == b->sequence && a->attempt == b->attempt &&
-           ((a->flags | b->flags) & TR_RECORD_TOMBSTONE) == 0;
+    return tr_is_same_write(a, b) && a->head.order.sequence == b->head.order.sequence &&
+           a->head.order.attempt == b->head.order.attempt &&
+           ((a->head.flags | b->head.flags) & TR_RECORD_TOMBSTONE) == 0;
 }
 
 /* Where nothing is held of its timer, a record ends nothing. STORED: it is new here; HELD: it was
@@ -184,8 +189,9 @@ static enum tr_frame_result store(struct tr_node *node, struct tr_record *record
         tr_fly_on(node, before, *ref, record);
     if (has_any)
         end_parts(node, record);
-    if (record->part > 0)
-        tr_limit_parts(node, record->id, record->part, NULL); /* who split it off does so too */
+    if (record->head.key.part > 0)
+        tr_limit_parts(node, record->head.key.id, record->head.key.part,
+                       NULL); /* who split it off does so too */
     return TR_RESULT_STORED;
 }
 
@@ -211,12 +217,12 @@ static void miss(struct tr_node *node, uint16_t peer)
 static bool holds_lower(const struct tr_node *node, const struct tr_record *record)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, record->id, record->part);
+    tr_ref ref = tr_book_find(&node->book, record->head.key.id, record->head.key.part);
     if (ref == TR_ARENA_NONE)
         return false;
     tr_book_unpack(&node->book, ref, &held);
-    struct tr_order own = tr_record_order(&held);
-    struct tr_order order = tr_record_order(record);
+    struct tr_order own = held.head.order;
+    struct tr_order order = record->head.order;
     return tr_order_compare(&own, &order) < 0;
 }
 
@@ -236,11 +242,11 @@ static void wait_for(struct tr_node *node, const struct tr_record *record, tr_re
                       .then = then,
                       .token = operation,
                       .peer = peer,
-                      .id = record->id,
-                      .part = record->part,
-                      .version = record->version,
+                      .id = record->head.key.id,
+                      .part = record->head.key.part,
+                      .version = record->head.order.version,
                       .ref = ref,
-                      .order = tr_record_order(record),
+                      .order = record->head.order,
                   });
 }
 
@@ -252,8 +258,8 @@ static void refuse(struct tr_node *node, uint16_t peer, uint64_t operation,
                 .kind = MESSAGE_ANSWER,
                 .operation = operation,
                 .result = result,
-                .id = record->id,
-                .part = record->part,
+                .id = record->head.key.id,
+                .part = record->head.key.part,
             });
 }
 
@@ -262,10 +268,11 @@ static enum tr_frame_result judge(const struct tr_node *node, enum tr_write_mode
                                   const struct tr_record *held, const struct tr_record *record)
 {
     /* Of two requests with one key at once, the later stays, here as elsewhere. */
-    if (mode == TR_WRITE_CREATE && (record->flags & TR_RECORD_KEYED) == 0)
+    if (mode == TR_WRITE_CREATE && (record->head.flags & TR_RECORD_KEYED) == 0)
         return TR_RESULT_EXISTS;
-    bool is_later = held->version > record->version ||
-                    (held->version == record->version && held->version_node > record->version_node);
+    bool is_later = held->head.order.version > record->head.order.version ||
+                    (held->head.order.version == record->head.order.version &&
+                     held->head.order.version_node > record->head.order.version_node);
     bool is_stale = is_later && !tr_breaks(&node->trial, MUTANT_STALE_IGNORED);
     return is_stale ? TR_RESULT_STALE : TR_RESULT_STORED;
 }
@@ -276,9 +283,9 @@ static void adopt(struct tr_node *node, tr_ref ref, const struct tr_record *olde
     struct tr_record held;
     bool is_flying = tr_book_state(&node->book, ref) == TR_STATE_FLYING;
     tr_book_unpack(&node->book, ref, &held);
-    uint8_t count = held.from_count;
+    uint8_t count = held.head.from.count;
     inherit(node, &held, older);
-    if (held.from_count == count || !tr_has_room(node, &held))
+    if (held.head.from.count == count || !tr_has_room(node, &held))
         return;
     tr_cover(&node->trial, RULE_ADOPTED);
     tr_ref placed = tr_put(node, &held, ref);
@@ -293,7 +300,7 @@ static void adopt(struct tr_node *node, tr_ref ref, const struct tr_record *olde
  * nothing that is new to it. */
 static bool may_grow(const struct tr_node *node, const struct tr_record *record, bool is_there)
 {
-    bool may = !node->log.is_refused || is_there || (record->flags & TR_RECORD_TOMBSTONE) != 0;
+    bool may = !node->log.is_refused || is_there || (record->head.flags & TR_RECORD_TOMBSTONE) != 0;
     if (!may)
         tr_cover(&node->trial, RULE_FULL_OF_LIVE);
     return may;
@@ -304,15 +311,15 @@ enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mo
 {
     struct tr_record held;
     bool has_any = false;
-    *ref = tr_book_find_part(&node->book, record->id, record->part, &has_any);
+    *ref = tr_book_find_part(&node->book, record->head.key.id, record->head.key.part, &has_any);
     bool is_there = *ref != TR_ARENA_NONE;
     if (is_there)
         tr_book_unpack(&node->book, *ref, &held);
     const struct tr_order *dropped = is_there ? NULL : tr_find_dropped(node, record);
     if (dropped != NULL) {
         tr_cover(&node->trial, RULE_LATE_WRITE);
-        bool is_it =
-            dropped->version == record->version && dropped->version_node == record->version_node;
+        bool is_it = dropped->version == record->head.order.version &&
+                     dropped->version_node == record->head.order.version_node;
         if (!is_it)
             return TR_RESULT_STALE;                        /* something higher was here */
         return has_room ? TR_RESULT_HELD : TR_RESULT_FULL; /* it has moved on */
@@ -342,12 +349,13 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write
     bool is_sound = localize(node, &write->record);
     /* One that stops is not counted on; but what it holds it does not show after it has ended. */
     bool is_stopping = node->phase != PHASE_READY;
-    bool is_taken = (!is_stopping && !tr_is_out_of_date(node, peer)) ||
-                    tr_book_find(&node->book, record->id, record->part) != TR_ARENA_NONE;
+    bool is_taken =
+        (!is_stopping && !tr_is_out_of_date(node, peer)) ||
+        tr_book_find(&node->book, record->head.key.id, record->head.key.part) != TR_ARENA_NONE;
     bool has_room = is_sound && tr_has_room(node, record) && is_taken;
     if (is_sound && write->mode == TR_WRITE_REPLACE)
         tr_claim_prepare(node, peer, record);
-    tr_hear_stamp(node, record->version);
+    tr_hear_stamp(node, record->head.order.version);
     if (is_sound)
         result = tr_replica_take(node, write->mode, has_room, record, &ref);
     if (result == TR_RESULT_STORED && write->mode == TR_WRITE_REPLACE)
@@ -375,7 +383,7 @@ static void learn(struct tr_node *node, uint16_t peer, const struct tr_record *r
 {
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_names(held, names);
-    if (is_busy(node, ref) || !tr_can_drop(node, held->id, held->part)) {
+    if (is_busy(node, ref) || !tr_can_drop(node, held->head.key.id, held->head.key.part)) {
         tr_claim_moved(node, peer, record); /* it is met again when that has ended */
         return;
     }
@@ -394,14 +402,14 @@ static void learn(struct tr_node *node, uint16_t peer, const struct tr_record *r
 static void pass_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record,
                       const struct tr_order *dropped)
 {
-    struct tr_order order = tr_record_order(record);
+    struct tr_order order = record->head.order;
     if (tr_order_compare(dropped, &order) == 0)
         return;
     tr_send(node, peer,
             (struct tr_message){
                 .kind = MESSAGE_DROPPED,
-                .id = record->id,
-                .part = record->part,
+                .id = record->head.key.id,
+                .part = record->head.key.part,
                 .order = *dropped,
             });
 }
@@ -413,7 +421,7 @@ static bool has_come_back(const struct tr_node *node, uint16_t peer, const struc
 {
     struct tr_record held;
     tr_book_unpack(&node->book, ref, &held);
-    return (record->flags & TR_RECORD_MOVING) != 0 && tr_is_named(record, peer) &&
+    return (record->head.flags & TR_RECORD_MOVING) != 0 && tr_is_named(record, peer) &&
            !tr_is_named(&held, peer);
 }
 
@@ -428,17 +436,18 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
         return; /* it is offered again */
     }
     node->stats.records_in++;
-    tr_hear_stamp(node, record->version);
+    tr_hear_stamp(node, record->head.order.version);
     if (tr_is_taken_back(node, record)) {
         tr_send_take_back(node, peer, record); /* who shows it has not heard of that */
         return;
     }
     if (is_ended(node, record)) {
-        tr_send_copy(node, peer, &(struct tr_record){.id = record->id});
+        tr_send_copy(node, peer, &(struct tr_record){.head.key.id = record->head.key.id});
         return;
     }
     bool has_any = false;
-    tr_ref ref = tr_book_find_part(&node->book, record->id, record->part, &has_any);
+    tr_ref ref =
+        tr_book_find_part(&node->book, record->head.key.id, record->head.key.part, &has_any);
     if (ref == TR_ARENA_NONE && node->phase != PHASE_READY)
         return; /* one that stops takes nothing more: it may be for good */
     bool is_new = ref == TR_ARENA_NONE && tr_is_listed(record, 0);
@@ -457,7 +466,7 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
         return;
     }
     /* It has let go already; or it only comes from here, and is not here. */
-    bool is_past = (record->flags & TR_RECORD_MOVING) != 0 && !tr_is_listed(record, 0);
+    bool is_past = (record->head.flags & TR_RECORD_MOVING) != 0 && !tr_is_listed(record, 0);
     const struct tr_order *dropped = tr_find_dropped(node, record);
     if (ref == TR_ARENA_NONE && (is_past || dropped != NULL)) {
         tr_cover(&node->trial, RULE_MOVED);
@@ -494,7 +503,7 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
 void tr_replica_take_back(struct tr_node *node, const struct tr_record *named)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, named->id, named->part);
+    tr_ref ref = tr_book_find(&node->book, named->head.key.id, named->head.key.part);
     tr_note_taken_back(node, named);
     if (ref == TR_ARENA_NONE)
         return;
@@ -509,8 +518,8 @@ void tr_replica_take_back(struct tr_node *node, const struct tr_record *named)
 static bool is_kept(struct tr_node *node, uint16_t peer, const struct tr_record *named,
                     uint64_t operation, tr_ref ref, const struct tr_record *held)
 {
-    struct tr_order own = tr_record_order(held);
-    struct tr_order order = tr_record_order(named);
+    struct tr_order own = held->head.order;
+    struct tr_order order = named->head.order;
     if (!tr_has_room(node, held)) {
         pass_up(node, peer, named);
         return true;
@@ -527,7 +536,7 @@ static bool is_kept(struct tr_node *node, uint16_t peer, const struct tr_record 
             tr_send_copy(node, peer, held);
         return true;
     }
-    bool is_end = (held->flags & TR_RECORD_TOMBSTONE) != 0;
+    bool is_end = (held->head.flags & TR_RECORD_TOMBSTONE) != 0;
     if (operation == 0 && is_end && tr_order_compare(&own, &order) == 0) {
         wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
         return true; /* it may be the only one to know who else is to hear of the end */
@@ -536,7 +545,7 @@ static bool is_kept(struct tr_node *node, uint16_t peer, const struct tr_record 
         tr_cover(&node->trial, RULE_DROP_BUSY);
         return true; /* it is asked again */
     }
-    if (operation == 0 && !tr_can_drop(node, named->id, named->part)) {
+    if (operation == 0 && !tr_can_drop(node, named->head.key.id, named->head.key.part)) {
         tr_claim_moved(node, peer, named); /* likewise; and it is others' to pop */
         miss(node, peer);
         return true;
@@ -548,7 +557,7 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
                      uint64_t operation)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, named->id, named->part);
+    tr_ref ref = tr_book_find(&node->book, named->head.key.id, named->head.key.part);
     if (ref != TR_ARENA_NONE) {
         tr_book_unpack(&node->book, ref, &held);
         if (is_kept(node, peer, named, operation, ref, &held))
@@ -561,18 +570,18 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
     else if (tr_breaks(&node->trial, MUTANT_DROP_IS_TOMBSTONE))
         tr_tell(node,
                 tr_end(node, ref,
-                       &(struct tr_order){.version = named->version,
-                                          .version_node = named->version_node,
-                                          .sequence = named->sequence,
-                                          .attempt = named->attempt,
-                                          .moves = named->moves + 1}),
+                       &(struct tr_order){.version = named->head.order.version,
+                                          .version_node = named->head.order.version_node,
+                                          .sequence = named->head.order.sequence,
+                                          .attempt = named->head.order.attempt,
+                                          .moves = named->head.order.moves + 1}),
                 TELL_DURABLE);
     else
         tr_drop(node, ref);
     node->stats.drops += ref != TR_ARENA_NONE;
-    if (named->part == 0) {
+    if (named->head.key.part == 0) {
         struct tr_record ended = *named;
-        ended.flags = 0;
+        ended.head.flags = 0;
         if (operation != 0)
             end_parts(node, &ended);
     }
@@ -586,19 +595,19 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
 static void give_way(struct tr_node *node, uint16_t peer, const struct tr_record *named)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, named->id, named->part);
+    tr_ref ref = tr_book_find(&node->book, named->head.key.id, named->head.key.part);
     if (ref == TR_ARENA_NONE)
         return;
     tr_book_unpack(&node->book, ref, &held);
-    struct tr_order own = tr_record_order(&held);
-    struct tr_order order = tr_record_order(named);
+    struct tr_order own = held.head.order;
+    struct tr_order order = named->head.order;
     if (is_busy(node, ref) || tr_order_compare(&own, &order) >= 0)
         return;
-    if (tr_is_same_write(&held, named) && named->sequence == held.sequence) {
+    if (tr_is_same_write(&held, named) && named->head.order.sequence == held.head.order.sequence) {
         tr_claim_moved(node, peer, named);
         return;
     }
-    if (!tr_has_room(node, &held) || !tr_can_drop(node, named->id, named->part)) {
+    if (!tr_has_room(node, &held) || !tr_can_drop(node, named->head.key.id, named->head.key.part)) {
         tr_claim_moved(node, peer, named);
         miss(node, peer);
         return;
@@ -624,11 +633,11 @@ void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_rec
         return;
     }
     if (tr_is_listed(&held, peer)) {
-        if ((held.flags & TR_RECORD_TOMBSTONE) != 0)
+        if ((held.head.flags & TR_RECORD_TOMBSTONE) != 0)
             tr_mark(node, ref, &held, peer); /* it was there, and is forgotten */
         return;
     }
-    bool is_moving = (held.flags & TR_RECORD_MOVING) != 0;
+    bool is_moving = (held.head.flags & TR_RECORD_MOVING) != 0;
     tr_book_forget(&node->book, ref, peer);
     if (is_moving) {
         tr_book_unpack(&node->book, ref, &held);
@@ -646,8 +655,11 @@ tr_ref tr_replica_find(const struct tr_node *node, tr_timer_id id)
     for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
          ref = tr_book_next(&walk, id)) {
         tr_book_unpack(&node->book, ref, &record);
-        bool is_live = (record.flags & TR_RECORD_TOMBSTONE) == 0;
-        unsigned worth = is_live && record.part == 0 ? 3 : is_live ? 2 : record.part == 0 ? 1 : 0;
+        bool is_live = (record.head.flags & TR_RECORD_TOMBSTONE) == 0;
+        unsigned worth = is_live && record.head.key.part == 0 ? 3
+                         : is_live                            ? 2
+                         : record.head.key.part == 0          ? 1
+                                                              : 0;
         if (worth > best) {
             best = worth;
             found = ref;
@@ -658,13 +670,13 @@ tr_ref tr_replica_find(const struct tr_node *node, tr_timer_id id)
 
 void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame_ask *ask)
 {
-    struct tr_record found = {.id = ask->id};
+    struct tr_record found = {.head.key.id = ask->id};
     tr_ref ref = tr_replica_find(node, ask->id);
     if (ref != TR_ARENA_NONE)
         tr_book_unpack(&node->book, ref, &found);
     bool is_asked = ask->mode == TR_ASK_REDRIVE;
     struct tr_waiting waiting = {
-        .then = THEN_REPLY, .token = ask->operation, .peer = peer, .id = found.id};
+        .then = THEN_REPLY, .token = ask->operation, .peer = peer, .id = found.head.key.id};
     if (is_asked && tr_has_parts_room(node) &&
         tr_redrive(node, ask->id, ask->sequence, waiting) > 0)
         return;
@@ -678,7 +690,7 @@ static tr_ref put_tombstone(struct tr_node *node, tr_ref ref, const struct tr_re
                             struct tr_record *record)
 {
     tr_strip(record);
-    if ((held->flags & ~record->flags & TR_RECORD_MOVING) != 0)
+    if ((held->head.flags & ~record->head.flags & TR_RECORD_MOVING) != 0)
         tr_let_others_go(record);
     ref = tr_put(node, record, ref);
     TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
@@ -696,9 +708,9 @@ static void await_record(struct tr_node *node, uint16_t peer, const struct tr_re
             (struct tr_message){
                 .kind = MESSAGE_DROPPED,
                 .mask = 1,
-                .id = outcome->id,
-                .part = outcome->part,
-                .order = tr_record_order(outcome),
+                .id = outcome->head.key.id,
+                .part = outcome->head.key.part,
+                .order = outcome->head.order,
             });
 }
 
@@ -706,17 +718,18 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
                         int64_t due_in_ms, uint32_t check)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, outcome->id, outcome->part);
+    tr_ref ref = tr_book_find(&node->book, outcome->head.key.id, outcome->head.key.part);
     if (ref == TR_ARENA_NONE) {
         await_record(node, peer, outcome);
         return;
     }
     tr_book_unpack(&node->book, ref, &held);
-    struct tr_order own = tr_record_order(&held);
-    struct tr_order other = tr_record_order(outcome);
+    struct tr_order own = held.head.order;
+    struct tr_order other = outcome->head.order;
     int order = tr_order_compare(&own, &other);
-    bool is_over = (held.flags & TR_RECORD_TOMBSTONE) != 0;
-    bool has_arrived = (outcome->flags & TR_RECORD_MOVING) > (held.flags & TR_RECORD_MOVING);
+    bool is_over = (held.head.flags & TR_RECORD_TOMBSTONE) != 0;
+    bool has_arrived =
+        (outcome->head.flags & TR_RECORD_MOVING) > (held.head.flags & TR_RECORD_MOVING);
     if (!tr_has_room(node, &held)) {
         if (order < 0) {
             tr_claim_past(node, peer, outcome);
@@ -729,7 +742,7 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
             await_record(node, peer, outcome); /* where it comes from is not known here */
         return;
     }
-    if (is_over && (outcome->flags & TR_RECORD_TOMBSTONE) == 0) {
+    if (is_over && (outcome->head.flags & TR_RECORD_TOMBSTONE) == 0) {
         tr_send_copy(node, peer, &held);
         return; /* what it lacks is more than times: the whole record follows if it is higher */
     }
@@ -739,18 +752,20 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
     }
     if (order < 0) {
         struct tr_record changed = held;
-        changed.sequence = outcome->sequence;
-        changed.attempt = outcome->attempt;
-        changed.moves = outcome->moves;
-        changed.flags = outcome->flags;
-        changed.lag_ms = outcome->lag_ms;
+        changed.head.order.sequence = outcome->head.order.sequence;
+        changed.head.order.attempt = outcome->head.order.attempt;
+        changed.head.order.moves = outcome->head.order.moves;
+        changed.head.flags = outcome->head.flags;
+        changed.head.lag_ms = outcome->head.lag_ms;
         set_due(node, &changed, due_in_ms);
-        if (changed.due_ms > TR_TIME_MAX || changed.lag_ms > changed.due_ms || !has_sense(&changed))
+        if (changed.head.due_ms > TR_TIME_MAX || changed.head.lag_ms > changed.head.due_ms ||
+            !has_sense(&changed))
             return;
         bool is_flying = tr_book_state(&node->book, ref) == TR_STATE_FLYING;
         tr_ref before = ref;
-        ref = (changed.flags & TR_RECORD_TOMBSTONE) != 0 ? put_tombstone(node, ref, &held, &changed)
-                                                         : tr_change(node, ref, &held, &changed);
+        ref = (changed.head.flags & TR_RECORD_TOMBSTONE) != 0
+                  ? put_tombstone(node, ref, &held, &changed)
+                  : tr_change(node, ref, &held, &changed);
         if (is_flying && is_same_pop(&held, &changed))
             tr_fly_on(node, before, ref, &changed);
         held = changed;

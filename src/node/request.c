@@ -80,28 +80,27 @@ static void refuse_memory(const struct request *request)
 static void fill(const struct tr_node *node, const struct tr_timer_body *body,
                  struct tr_record *record)
 {
-    record->part = 0;
-    record->sequence = 1;
-    record->attempt = 0;
-    record->moves = 0;
-    record->lag_ms = 0;
+    record->head.key.part = 0;
+    record->head.order.sequence = 1;
+    record->head.order.attempt = 0;
+    record->head.order.moves = 0;
+    record->head.lag_ms = 0;
     record->interval_ms = body->interval_ms;
     record->repeat_ms = body->repeat_ms;
-    record->flags = 0;
-    record->had = 0;
-    record->version_node = node->stamp_node;
-    record->list_count = 1;
-    record->from_count = 0;
-    record->gone = 0;
-    record->list[0] = 0;
-    record->segment = 0;
+    record->head.flags = 0;
+    record->head.order.version_node = node->stamp_node;
+    record->head.replicas.count = 1;
+    record->head.from.count = 0;
+    record->head.from.gone = 0;
+    record->head.replicas.members[0] = 0;
+    record->head.segment = 0;
     record->tag_count = body->tag_count;
     record->uri = body->uri;
     record->opaque = body->opaque;
     record->content_type = body->content_type;
     memcpy(record->tags, body->tags, body->tag_count * sizeof body->tags[0]);
     /* The millisecond that has begun counts as a whole one: never early. */
-    record->due_ms = node->time.steady_ms + body->interval_ms + (body->interval_ms > 0);
+    record->head.due_ms = node->time.steady_ms + body->interval_ms + (body->interval_ms > 0);
 }
 
 /* Stores a timer, logs it, and answers when that is durable. `ref` is what it replaces, if any. */
@@ -115,10 +114,10 @@ static bool store(const struct request *request, struct tr_record *record, tr_re
     }
     tr_wait(node, (struct tr_waiting){
                       .token = request->event->of.request.token,
-                      .id = record->id,
-                      .version = record->version,
+                      .id = record->head.key.id,
+                      .version = record->head.order.version,
                       .ref = placed,
-                      .factor = record->factor,
+                      .factor = record->head.factor,
                       .has_location = true,
                   });
     return true;
@@ -146,20 +145,20 @@ static void create(const struct request *request)
         return;
     tr_ref old = TR_ARENA_NONE;
     if (key.text != NULL) {
-        record.id = tr_hash_mix(tr_hash_xxh3(key.text, key.size));
-        old = tr_book_find(&node->book, record.id, 0);
+        record.head.key.id = tr_hash_mix(tr_hash_xxh3(key.text, key.size));
+        old = tr_book_find(&node->book, record.head.key.id, 0);
         if (old != TR_ARENA_NONE && !tr_is_clustered(node)) {
             struct tr_record first;
             tr_book_unpack(&node->book, old, &first);
-            answer_location(request, first.id, first.factor);
+            answer_location(request, first.head.key.id, first.head.factor);
             return;
         }
-        record.flags |= TR_RECORD_KEYED;
+        record.head.flags |= TR_RECORD_KEYED;
     }
-    record.version = tr_stamp(node, 0);
+    record.head.order.version = tr_stamp(node, 0);
     if (key.text == NULL)
-        record.id = tr_new_id(node);
-    record.factor = body->factor > 0 ? body->factor : DEFAULT_FACTOR;
+        record.head.key.id = tr_new_id(node);
+    record.head.factor = body->factor > 0 ? body->factor : DEFAULT_FACTOR;
     node->stats.created++;
     if (tr_is_clustered(node))
         tr_operation_begin(node, request->event, &record, request->out);
@@ -183,8 +182,8 @@ static void bury_parts(struct tr_node *node, tr_timer_id id, uint64_t version, b
         tr_ref ref = tr_book_first(&node->book, id, &walk);
         for (; ref != TR_ARENA_NONE; ref = tr_book_next(&walk, id)) {
             tr_book_unpack(&node->book, ref, &record);
-            bool is_dead = (record.flags & TR_RECORD_DEAD) != 0;
-            if (record.part > 0 && (with_dead || !is_dead))
+            bool is_dead = (record.head.flags & TR_RECORD_DEAD) != 0;
+            if (record.head.key.part > 0 && (with_dead || !is_dead))
                 break;
         }
         if (ref == TR_ARENA_NONE)
@@ -220,31 +219,31 @@ static void replace(const struct request *request)
         return;
     }
     fill(node, body, &record);
-    record.id = text->id;
-    tr_ref ref = tr_book_find(&node->book, record.id, 0);
+    record.head.key.id = text->id;
+    tr_ref ref = tr_book_find(&node->book, record.head.key.id, 0);
     if (ref != TR_ARENA_NONE && text->factor > 0) {
         struct tr_record held;
         tr_book_unpack(&node->book, ref, &held);
-        if (held.factor != text->factor && (held.flags & TR_RECORD_TOMBSTONE) == 0) {
+        if (held.head.factor != text->factor && (held.head.flags & TR_RECORD_TOMBSTONE) == 0) {
             answer(request, 400, "the timer was made with another replication factor");
             return;
         }
     }
     if (!admit(request, tr_log_record_bound(&record) + PARTS_ROOM, true))
         return;
-    record.version = tr_stamp(node, version_of(node, record.id));
-    record.factor = text->factor > 0   ? text->factor
-                    : body->factor > 0 ? body->factor
-                                       : DEFAULT_FACTOR;
+    record.head.order.version = tr_stamp(node, version_of(node, record.head.key.id));
+    record.head.factor = text->factor > 0   ? text->factor
+                         : body->factor > 0 ? body->factor
+                                            : DEFAULT_FACTOR;
     if (ref != TR_ARENA_NONE)
-        record.flags |= tr_book_flags(&node->book, ref) & TR_RECORD_KEYED;
+        record.head.flags |= tr_book_flags(&node->book, ref) & TR_RECORD_KEYED;
     node->stats.replaced++;
     if (tr_is_clustered(node)) {
         tr_operation_begin(node, request->event, &record, request->out);
         return;
     }
     if (store(request, &record, ref))
-        bury_parts(node, record.id, record.version, false);
+        bury_parts(node, record.head.key.id, record.head.order.version, false);
 }
 
 /* In a cluster a tombstone is written like any other record. */
@@ -253,13 +252,13 @@ static void cancel_widely(const struct request *request, uint32_t factor)
     struct tr_node *node = request->node;
     tr_timer_id id = request->event->of.request.timer.id;
     struct tr_record record = {
-        .id = id,
-        .version = tr_stamp(node, version_of(node, id)),
-        .version_node = node->stamp_node,
-        .sequence = 1,
-        .due_ms = node->time.steady_ms + TOMBSTONE_MS,
-        .factor = factor,
-        .flags = TR_RECORD_TOMBSTONE,
+        .head.key.id = id,
+        .head.order.version = tr_stamp(node, version_of(node, id)),
+        .head.order.version_node = node->stamp_node,
+        .head.order.sequence = 1,
+        .head.due_ms = node->time.steady_ms + TOMBSTONE_MS,
+        .head.factor = factor,
+        .head.flags = TR_RECORD_TOMBSTONE,
         .uri = {"", 0},
         .opaque = {"", 0},
         .content_type = {"", 0},
@@ -298,8 +297,8 @@ static void begin_asking(const struct request *request)
 {
     const struct tr_timer_text *text = &request->event->of.request.timer;
     struct tr_record record = {
-        .id = text->id,
-        .factor = text->factor > 0 ? text->factor : DEFAULT_FACTOR,
+        .head.key.id = text->id,
+        .head.factor = text->factor > 0 ? text->factor : DEFAULT_FACTOR,
     };
     tr_operation_begin(request->node, request->event, &record, request->out);
 }
@@ -322,9 +321,9 @@ static void read_timer(const struct request *request)
     for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
          ref = tr_book_next(&walk, id)) {
         tr_book_unpack(&node->book, ref, &record);
-        if ((record.flags & TR_RECORD_TOMBSTONE) != 0)
+        if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0)
             continue;
-        if (found == TR_ARENA_NONE || record.part == 0)
+        if (found == TR_ARENA_NONE || record.head.key.part == 0)
             found = ref;
     }
     if (found == TR_ARENA_NONE) {
@@ -339,10 +338,10 @@ static void read_timer(const struct request *request)
 /* The first of its list that is up lists it, so that each is listed once. */
 static bool is_first_up(const struct tr_node *node, const struct tr_record *record)
 {
-    for (unsigned i = 0; i < record->list_count; i++) {
-        if (record->list[i] == 0)
+    for (unsigned i = 0; i < record->head.replicas.count; i++) {
+        if (record->head.replicas.members[i] == 0)
             return true;
-        if (tr_node_is_up(node, record->list[i]))
+        if (tr_node_is_up(node, record->head.replicas.members[i]))
             return false;
     }
     return false;
@@ -357,8 +356,8 @@ static bool is_listed(const struct tr_node *node, tr_ref ref, const struct tr_ap
     tr_book_unpack(&node->book, ref, &record);
     if (tr_is_clustered(node) && !is_first_up(node, &record))
         return false;
-    bool is_retrying = record.attempt > 0 || record.part > 0;
-    if (query->wants_retrying ? !is_retrying : !query->wants_dead && record.part > 0)
+    bool is_retrying = record.head.order.attempt > 0 || record.head.key.part > 0;
+    if (query->wants_retrying ? !is_retrying : !query->wants_dead && record.head.key.part > 0)
         return false;
     if (query->tag.text == NULL)
         return true;
@@ -373,15 +372,15 @@ static bool is_listed(const struct tr_node *node, tr_ref ref, const struct tr_ap
 static bool is_for_node(const struct tr_node *node, tr_ref ref, const struct tr_api_request *query)
 {
     struct tr_record record;
-    uint16_t placed[TR_LIST_MAX] = {0};
+    uint16_t placed[TR_SET_MAX] = {0};
     uint16_t member = tr_member_find(node, query->node);
     tr_book_unpack(&node->book, ref, &record);
-    if ((record.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 || record.part > 0 ||
-        record.due_ms < node->time.steady_ms + query->from_ms)
+    if ((record.head.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 ||
+        record.head.key.part > 0 || record.head.due_ms < node->time.steady_ms + query->from_ms)
         return false;
     unsigned count = 1;
     if (tr_is_clustered(node))
-        count = tr_place(node, record.id, tr_copies(node, record.factor), placed);
+        count = tr_place(node, record.head.key.id, tr_copies(node, record.head.factor), placed);
     for (unsigned i = 0; i < count; i++) {
         if (placed[i] == member)
             return true;
@@ -457,26 +456,26 @@ static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *reco
 {
     tr_count(node, record, -1);
     tr_forget_entry(node, ref);
-    record->flags &= (uint8_t)~TR_RECORD_DEAD;
+    record->head.flags &= (uint8_t)~TR_RECORD_DEAD;
     /* A part counts its redrives; a timer that died in its place stays behind its attempts. */
-    record->sequence += record->part > 0;
-    if (record->part == 0)
-        record->moves = tr_next_move(record->moves, node->stamp_node);
-    record->attempt = record->part > 0 ? 0 : record->attempt;
-    record->lag_ms += node->time.steady_ms - record->due_ms;
-    record->due_ms = node->time.steady_ms;
+    record->head.order.sequence += record->head.key.part > 0;
+    if (record->head.key.part == 0)
+        record->head.order.moves = tr_next_move(record->head.order.moves, node->stamp_node);
+    record->head.order.attempt = record->head.key.part > 0 ? 0 : record->head.order.attempt;
+    record->head.lag_ms += node->time.steady_ms - record->head.due_ms;
+    record->head.due_ms = node->time.steady_ms;
     ref = tr_book_update(&node->book, ref, record);
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_log_short(node, record);
     tr_count(node, record, 1);
     node->stats.redriven++;
-    waiting.id = record->id;
-    waiting.version = record->version;
+    waiting.id = record->head.key.id;
+    waiting.version = record->head.order.version;
     waiting.ref = ref;
-    waiting.factor = record->factor;
+    waiting.factor = record->head.factor;
     waiting.has_location = true;
-    waiting.part = record->part;
-    waiting.order = tr_record_order(record);
+    waiting.part = record->head.key.part;
+    waiting.order = record->head.order;
     tr_wait(node, waiting);
     tr_tell(node, ref, TELL_DURABLE);
 }
@@ -493,7 +492,7 @@ unsigned tr_redrive(struct tr_node *node, tr_timer_id id, uint64_t sequence,
          ref = tr_book_next(&walk, id)) {
         tr_book_unpack(&node->book, ref, &record);
         bool is_asked = sequence == 0 || sequence == tr_record_pop(&record);
-        if ((record.flags & TR_RECORD_DEAD) != 0 && is_asked && count <= TR_PARTS_MAX)
+        if ((record.head.flags & TR_RECORD_DEAD) != 0 && is_asked && count <= TR_PARTS_MAX)
             dead[count++] = ref;
     }
     for (unsigned i = 0; i < count; i++) {

@@ -95,7 +95,7 @@ uint16_t tr_find_mover(const struct tr_node *node, const struct tr_record *recor
     uint16_t turns[TR_NAMES_MAX];
     unsigned count = tr_turns(node, record, 0, turns);
     for (unsigned i = 0; i < count; i++) {
-        if (turns[i] == 0 && i > 0 && (record->flags & TR_RECORD_MOVING) != 0)
+        if (turns[i] == 0 && i > 0 && (record->head.flags & TR_RECORD_MOVING) != 0)
             tr_cover(&node->trial, RULE_MOVE_TAKEN);
         if (turns[i] == 0 || tr_is_popping(node, turns[i]))
             return turns[i];
@@ -111,8 +111,9 @@ static void offer(struct tr_node *node, uint16_t mover, const struct tr_record *
 {
     if (!may_send || node->settling.offers >= OFFERS_MAX)
         return;
-    uint16_t placed[TR_LIST_MAX];
-    unsigned count = tr_place(node, record->id, tr_copies(node, record->factor), placed);
+    uint16_t placed[TR_SET_MAX];
+    unsigned count =
+        tr_place(node, record->head.key.id, tr_copies(node, record->head.factor), placed);
     node->settling.offers++;
     tr_cover(&node->trial, RULE_OFFERED);
     if (node->settling.walks % 2 == 0)
@@ -135,8 +136,8 @@ static bool may_change(const struct tr_node *node, tr_ref ref, const struct tr_r
 {
     bool is_idle = tr_book_state(&node->book, ref) == TR_STATE_ARMED;
     bool is_near = record->interval_ms >= 2 * (uint64_t)NEAR_MS &&
-                   (record->flags & TR_RECORD_DEAD) == 0 &&
-                   record->due_ms < node->time.steady_ms + NEAR_MS;
+                   (record->head.flags & TR_RECORD_DEAD) == 0 &&
+                   record->head.due_ms < node->time.steady_ms + NEAR_MS;
     if (is_near)
         tr_cover(&node->trial, RULE_MOVE_WAITS);
     return is_idle && !is_near && !tr_is_claimed(node, record) && tr_has_room(node, record);
@@ -146,8 +147,9 @@ static bool may_change(const struct tr_node *node, tr_ref ref, const struct tr_r
  * that a record names if the view names nobody: this node may have yet to hear of them. */
 static bool is_too_soon(const struct tr_node *node, const struct tr_record *record)
 {
-    uint16_t placed[TR_LIST_MAX];
-    unsigned count = tr_place(node, record->id, tr_copies(node, record->factor), placed);
+    uint16_t placed[TR_SET_MAX];
+    unsigned count =
+        tr_place(node, record->head.key.id, tr_copies(node, record->head.factor), placed);
     bool are_up = true;
     for (unsigned i = 0; i < count; i++)
         are_up &= tr_node_is_up(node, placed[i]);
@@ -161,21 +163,22 @@ static void begin(struct tr_node *node, tr_ref ref, struct tr_record *record)
     struct tr_record old = *record;
     if (!may_change(node, ref, record) || is_too_soon(node, record))
         return;
-    tr_cover(&node->trial, (old.flags & TR_RECORD_MOVING) != 0 ? RULE_MOVE_AGAIN : RULE_MOVE_BEGUN);
-    bool was_moving = (old.flags & TR_RECORD_MOVING) != 0;
-    record->from_count = 0;
-    record->gone = 0;
-    for (unsigned i = 0; was_moving && i < old.from_count; i++)
-        tr_remember(record, old.from[i]);
-    for (unsigned i = 0; i < old.list_count; i++)
-        tr_remember(record, old.list[i]);
-    for (unsigned i = 0; !was_moving && i < old.from_count; i++)
-        tr_remember(record, old.from[i]);
+    tr_cover(&node->trial,
+             (old.head.flags & TR_RECORD_MOVING) != 0 ? RULE_MOVE_AGAIN : RULE_MOVE_BEGUN);
+    bool was_moving = (old.head.flags & TR_RECORD_MOVING) != 0;
+    record->head.from.count = 0;
+    record->head.from.gone = 0;
+    for (unsigned i = 0; was_moving && i < old.head.from.count; i++)
+        tr_remember(record, old.head.from.members[i]);
+    for (unsigned i = 0; i < old.head.replicas.count; i++)
+        tr_remember(record, old.head.replicas.members[i]);
+    for (unsigned i = 0; !was_moving && i < old.head.from.count; i++)
+        tr_remember(record, old.head.from.members[i]);
     tr_remember(record, 0);
-    record->list_count =
-        (uint8_t)tr_want(node, record->id, record->factor, NULL, 0, false, record->list);
-    record->flags |= TR_RECORD_MOVING;
-    record->moves = tr_next_move(record->moves, node->stamp_node);
+    record->head.replicas.count = (uint8_t)tr_want(node, record->head.key.id, record->head.factor,
+                                                   NULL, 0, false, record->head.replicas.members);
+    record->head.flags |= TR_RECORD_MOVING;
+    record->head.order.moves = tr_next_move(record->head.order.moves, node->stamp_node);
     tr_ref placed = tr_put(node, record, ref);
     if (placed == TR_ARENA_NONE)
         return;
@@ -189,18 +192,18 @@ static void finish(struct tr_node *node, tr_ref ref, struct tr_record *record)
     struct tr_record old = *record;
     if (tr_book_state(&node->book, ref) != TR_STATE_ARMED || !tr_has_room(node, record))
         return;
-    record->flags &= (uint8_t)~TR_RECORD_MOVING;
-    record->moves = tr_next_move(record->moves, node->stamp_node);
-    record->from_count = 0;
-    record->gone = 0;
-    for (unsigned i = 0; i < old.from_count; i++) {
-        if (old.from[i] != 0 && !tr_is_listed(record, old.from[i]))
-            tr_remember(record, old.from[i]);
+    record->head.flags &= (uint8_t)~TR_RECORD_MOVING;
+    record->head.order.moves = tr_next_move(record->head.order.moves, node->stamp_node);
+    record->head.from.count = 0;
+    record->head.from.gone = 0;
+    for (unsigned i = 0; i < old.head.from.count; i++) {
+        if (old.head.from.members[i] != 0 && !tr_is_listed(record, old.head.from.members[i]))
+            tr_remember(record, old.head.from.members[i]);
     }
     tr_cover(&node->trial, RULE_MOVE_ENDED);
     node->stats.moved++;
 
-    bool has_absent = record->from_count > 0;
+    bool has_absent = record->head.from.count > 0;
     if (has_absent) {
         tr_cover(&node->trial, RULE_ABSENT);
         ref = tr_put(node, record, ref);
@@ -218,8 +221,8 @@ static void finish(struct tr_node *node, tr_ref ref, struct tr_record *record)
 static bool send_drops(struct tr_node *node, const struct tr_record *record, bool may_send)
 {
     bool is_waiting = false;
-    for (unsigned i = 0; i < record->from_count; i++) {
-        uint16_t member = record->from[i];
+    for (unsigned i = 0; i < record->head.from.count; i++) {
+        uint16_t member = record->head.from.members[i];
         if (member == 0 || tr_is_listed(record, member) || !tr_node_is_up(node, member))
             continue;
         is_waiting = true;
@@ -234,9 +237,10 @@ static bool send_drops(struct tr_node *node, const struct tr_record *record, boo
 /* Nobody of the new list is only just starting: it would not pop. */
 static bool can_take_over(const struct tr_node *node, const struct tr_record *record)
 {
-    for (unsigned i = 0; i < record->list_count; i++) {
-        const struct tr_peer *peer = &node->peers[record->list[i]];
-        if (record->list[i] != 0 && peer->is_up && (peer->flags & TR_BEAT_POPPING) == 0)
+    for (unsigned i = 0; i < record->head.replicas.count; i++) {
+        const struct tr_peer *peer = &node->peers[record->head.replicas.members[i]];
+        if (record->head.replicas.members[i] != 0 && peer->is_up &&
+            (peer->flags & TR_BEAT_POPPING) == 0)
             return false;
     }
     return true;
@@ -245,10 +249,11 @@ static bool can_take_over(const struct tr_node *node, const struct tr_record *re
 static void advance(struct tr_node *node, tr_ref ref, struct tr_record *record, bool may_send)
 {
     if (!tr_has_enough(node, ref, record)) {
-        uint16_t wanted[TR_LIST_MAX];
-        unsigned count = tr_want(node, record->id, record->factor, NULL, 0, false, wanted);
-        bool is_same = count == record->list_count &&
-                       memcmp(wanted, record->list, count * sizeof wanted[0]) == 0;
+        uint16_t wanted[TR_SET_MAX];
+        unsigned count =
+            tr_want(node, record->head.key.id, record->head.factor, NULL, 0, false, wanted);
+        bool is_same = count == record->head.replicas.count &&
+                       memcmp(wanted, record->head.replicas.members, count * sizeof wanted[0]) == 0;
         if (!is_same)
             begin(node, ref, record); /* one of the new list is down: a stand-in */
         return;                       /* else it is owed, and comes */
@@ -268,7 +273,7 @@ static void leave(struct tr_node *node, tr_ref ref, const struct tr_record *reco
         return;
     }
     if ((state != TR_STATE_ARMED && state != TR_STATE_UNSAFE) || !tr_has_room(node, record) ||
-        !tr_can_drop(node, record->id, record->part))
+        !tr_can_drop(node, record->head.key.id, record->head.key.part))
         return;
     tr_cover(&node->trial, RULE_LEFT);
     node->stats.drops++;
@@ -279,11 +284,12 @@ static void leave(struct tr_node *node, tr_ref ref, const struct tr_record *reco
  * from a node that saw that view earlier. */
 static void address(struct tr_node *node, tr_ref ref, struct tr_record *record)
 {
-    uint16_t placed[TR_LIST_MAX];
+    uint16_t placed[TR_SET_MAX];
     enum tr_record_state state = tr_book_state(&node->book, ref);
     if (node->settling.view == node->view.id || state != TR_STATE_ARMED || !views_agree(node))
         return;
-    unsigned count = tr_place(node, record->id, tr_copies(node, record->factor), placed);
+    unsigned count =
+        tr_place(node, record->head.key.id, tr_copies(node, record->head.factor), placed);
     bool is_changed = false;
     for (unsigned i = 0; i < count; i++) {
         if (placed[i] == 0 || tr_is_named(record, placed[i]))
@@ -302,11 +308,11 @@ static void address(struct tr_node *node, tr_ref ref, struct tr_record *record)
 /* True: it is not where it belongs. */
 static bool look_at(struct tr_node *node, tr_ref ref, struct tr_record *record, bool may_send)
 {
-    if ((record->flags & TR_RECORD_TOMBSTONE) != 0) {
+    if ((record->head.flags & TR_RECORD_TOMBSTONE) != 0) {
         address(node, ref, record);
         return false;
     }
-    bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
+    bool is_moving = (record->head.flags & TR_RECORD_MOVING) != 0;
     bool is_well = tr_is_placed_well(node, record);
     if (!is_moving && is_well && tr_is_listed(record, 0))
         return false;
@@ -468,8 +474,8 @@ static bool is_under_way(const struct tr_node *node, tr_ref ref)
     if (!tr_arena_holds(&node->arena, ref))
         return false;
     tr_book_unpack(&node->book, ref, &record);
-    return (record.flags & TR_RECORD_TOMBSTONE) == 0 &&
-           ((record.flags & TR_RECORD_MOVING) != 0 || !tr_is_listed(&record, 0));
+    return (record.head.flags & TR_RECORD_TOMBSTONE) == 0 &&
+           ((record.head.flags & TR_RECORD_MOVING) != 0 || !tr_is_listed(&record, 0));
 }
 
 /* Moves under way: acknowledgements take them on. Those that do not come are looked at now and

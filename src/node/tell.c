@@ -17,7 +17,7 @@
 void tr_mark(struct tr_node *node, tr_ref ref, const struct tr_record *record, uint16_t member)
 {
     unsigned place = tr_place_of(record, member);
-    if (place < record->list_count)
+    if (place < record->head.replicas.count)
         tr_book_set_acked(&node->book, ref,
                           tr_book_acked(&node->book, ref) | (uint8_t)(1u << place));
 }
@@ -26,15 +26,15 @@ static bool is_exactly(const struct tr_node *node, tr_ref ref, const struct tr_r
                        struct tr_record *held)
 {
     tr_book_unpack(&node->book, ref, held);
-    struct tr_order x = tr_record_order(held);
-    struct tr_order y = tr_record_order(named);
+    struct tr_order x = held->head.order;
+    struct tr_order y = named->head.order;
     return tr_order_compare(&x, &y) == 0;
 }
 
 tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_record *named,
                        struct tr_record *held)
 {
-    tr_ref ref = tr_book_find(&node->book, named->id, named->part);
+    tr_ref ref = tr_book_find(&node->book, named->head.key.id, named->head.key.part);
     return ref != TR_ARENA_NONE && is_exactly(node, ref, named, held) ? ref : TR_ARENA_NONE;
 }
 
@@ -42,27 +42,27 @@ tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_record *named
 static tr_ref find_near(const struct tr_node *node, tr_ref ref, const struct tr_record *named,
                         struct tr_record *held)
 {
-    bool is_there = tr_arena_holds(&node->arena, ref) &&
-                    tr_book_id(&node->book, ref) == named->id &&
-                    is_exactly(node, ref, named, held) && held->part == named->part;
+    bool is_there =
+        tr_arena_holds(&node->arena, ref) && tr_book_id(&node->book, ref) == named->head.key.id &&
+        is_exactly(node, ref, named, held) && held->head.key.part == named->head.key.part;
     return is_there ? ref : tr_find_exactly(node, named, held);
 }
 
 /* Who told them all lets them know of each other, or each would send it to each. */
 static void spread(struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
-    unsigned others = record->list_count - tr_is_listed(record, 0);
+    unsigned others = record->head.replicas.count - tr_is_listed(record, 0);
     unsigned place = tr_place_of(record, 0);
-    uint8_t own = (uint8_t)(place < record->list_count ? 1u << place : 0u);
-    for (unsigned i = 0; others > 1 && i < record->list_count; i++) {
-        if (record->list[i] != 0)
-            tr_send(node, record->list[i],
+    uint8_t own = (uint8_t)(place < record->head.replicas.count ? 1u << place : 0u);
+    for (unsigned i = 0; others > 1 && i < record->head.replicas.count; i++) {
+        if (record->head.replicas.members[i] != 0)
+            tr_send(node, record->head.replicas.members[i],
                     (struct tr_message){
                         .kind = MESSAGE_MARK,
                         .mask = tr_book_acked(&node->book, ref) | own,
-                        .id = record->id,
-                        .part = record->part,
-                        .order = tr_record_order(record),
+                        .id = record->head.key.id,
+                        .part = record->head.key.part,
+                        .order = record->head.order,
                     });
     }
 }
@@ -71,10 +71,10 @@ static void spread(struct tr_node *node, tr_ref ref, const struct tr_record *rec
  * it may have moved the timer to anybody meanwhile. */
 static bool is_late_end(const struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
-    bool is_keyed = (record->flags & TR_RECORD_KEYED) != 0;
-    tr_steady_ms kept_ms = record->due_ms - record->lag_ms;
+    bool is_keyed = (record->head.flags & TR_RECORD_KEYED) != 0;
+    tr_steady_ms kept_ms = record->head.due_ms - record->head.lag_ms;
     tr_steady_ms ended_ms = kept_ms - (is_keyed ? node->config.key_keep_ms : TOMBSTONE_MS);
-    return (record->flags & TR_RECORD_TOMBSTONE) != 0 &&
+    return (record->head.flags & TR_RECORD_TOMBSTONE) != 0 &&
            ended_ms < node->settling.changed_ms + node->time.steady_base &&
            ended_ms < node->peers[peer].up_ms + node->time.steady_base;
 }
@@ -94,7 +94,7 @@ void tr_acked(struct tr_node *node, uint16_t peer, const struct tr_record *named
     tr_ref ref = tr_find_exactly(node, named, &held);
     if (ref == TR_ARENA_NONE)
         return;
-    bool is_settled = (held.flags & TR_RECORD_MOVING) == 0 && tr_is_listed(&held, 0);
+    bool is_settled = (held.head.flags & TR_RECORD_MOVING) == 0 && tr_is_listed(&held, 0);
     bool was_enough = is_settled || tr_has_enough(node, ref, &held);
     bool was_known = tr_is_known(node, ref, &held);
     tr_mark(node, ref, &held, peer);
@@ -125,7 +125,7 @@ void tr_marked(struct tr_node *node, tr_ref ref, const struct tr_record *named, 
 static bool is_owed_drop(const struct tr_record *record, uint16_t peer)
 {
     return !tr_is_listed(record, peer) && tr_is_named(record, peer) &&
-           (record->flags & TR_RECORD_MOVING) == 0;
+           (record->head.flags & TR_RECORD_MOVING) == 0;
 }
 
 static bool is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer,
@@ -134,7 +134,8 @@ static bool is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer,
     if (tr_book_state(&node->book, ref) == TR_STATE_UNSAFE)
         return false; /* when it is durable, the list is told */
     unsigned place = tr_place_of(record, peer);
-    if (place == record->list_count) /* of those it comes from who moves it knows who has let go */
+    if (place ==
+        record->head.replicas.count) /* of those it comes from who moves it knows who has let go */
         return tr_is_named(record, peer) &&
                (is_owed_drop(record, peer) ||
                 (node->phase == PHASE_READY && tr_find_mover(node, record) == 0));
@@ -152,7 +153,8 @@ bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr
 void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
     tr_send(node, peer,
-            (struct tr_message){.kind = MESSAGE_COPY, .id = record->id, .part = record->part});
+            (struct tr_message){
+                .kind = MESSAGE_COPY, .id = record->head.key.id, .part = record->head.key.part});
 }
 
 void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record)
@@ -160,9 +162,9 @@ void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *r
     tr_send(node, peer,
             (struct tr_message){
                 .kind = MESSAGE_DROP,
-                .id = record->id,
-                .part = record->part,
-                .order = tr_record_order(record),
+                .id = record->head.key.id,
+                .part = record->head.key.part,
+                .order = record->head.order,
             });
 }
 
@@ -172,9 +174,9 @@ void tr_send_take_back(struct tr_node *node, uint16_t peer, const struct tr_reco
             (struct tr_message){
                 .kind = MESSAGE_DROP,
                 .mask = 1,
-                .id = record->id,
-                .part = record->part,
-                .order = tr_record_order(record),
+                .id = record->head.key.id,
+                .part = record->head.key.part,
+                .order = record->head.order,
             });
 }
 
@@ -282,7 +284,8 @@ static void tell(struct tr_node *node, const struct tr_record *record, enum tr_m
             tr_send_drop(node, names[i], record);
         else
             tr_send(node, names[i],
-                    (struct tr_message){.kind = kind, .id = record->id, .part = record->part});
+                    (struct tr_message){
+                        .kind = kind, .id = record->head.key.id, .part = record->head.key.part});
     }
 }
 
@@ -302,11 +305,11 @@ void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling)
     tr_wait(node, (struct tr_waiting){
                       .then = telling == TELL_AT_ONCE ? THEN_OWE : THEN_TELL,
                       .token = (uint64_t)telling,
-                      .id = record.id,
-                      .part = record.part,
-                      .version = record.version,
+                      .id = record.head.key.id,
+                      .part = record.head.key.part,
+                      .version = record.head.order.version,
                       .ref = ref,
-                      .order = tr_record_order(&record),
+                      .order = record.head.order,
                   });
 }
 
@@ -322,20 +325,21 @@ static void reply(struct tr_node *node, const struct tr_waiting *waiting,
                   const struct tr_record *held)
 {
     struct tr_message answer = message_of(waiting, MESSAGE_ANSWER);
-    answer.mask = held == NULL || (held->from_count > 0 && (held->flags & TR_RECORD_MOVING) == 0);
+    answer.mask =
+        held == NULL || (held->head.from.count > 0 && (held->head.flags & TR_RECORD_MOVING) == 0);
     tr_send(node, waiting->peer, answer);
 }
 
 void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out)
 {
     struct tr_record named = {
-        .id = waiting->id,
-        .part = waiting->part,
-        .version = waiting->order.version,
-        .version_node = waiting->order.version_node,
-        .sequence = waiting->order.sequence,
-        .attempt = waiting->order.attempt,
-        .moves = waiting->order.moves,
+        .head.key.id = waiting->id,
+        .head.key.part = waiting->part,
+        .head.order.version = waiting->order.version,
+        .head.order.version_node = waiting->order.version_node,
+        .head.order.sequence = waiting->order.sequence,
+        .head.order.attempt = waiting->order.attempt,
+        .head.order.moves = waiting->order.moves,
     };
     struct tr_record held;
     tr_ref ref = find_near(node, waiting->ref, &named, &held);

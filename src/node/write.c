@@ -51,7 +51,7 @@ static void remember_absent(const struct tr_node *node, const struct tr_operatio
                             struct tr_record *record)
 {
     bool is_wide = tr_is_wide(node);
-    record->from_count = 0;
+    record->head.from.count = 0;
     for (uint32_t i = 1; i < node->member_count && !operation->is_drawn; i++) {
         const struct tr_member *member = &node->members[i];
         bool is_meant = is_wide && member->role != TR_ROLE_NONE;
@@ -65,11 +65,11 @@ static void remember_absent(const struct tr_node *node, const struct tr_operatio
 /* Packs the record anew: its id, version or list have changed. False: no memory. */
 static bool repack(struct tr_node *node, struct tr_operation *operation, struct tr_record *record)
 {
-    record->id = operation->id;
-    record->version = operation->version;
-    record->version_node = node->stamp_node;
-    record->list_count = operation->list_count;
-    memcpy(record->list, operation->list, sizeof operation->list);
+    record->head.key.id = operation->id;
+    record->head.order.version = operation->version;
+    record->head.order.version_node = node->stamp_node;
+    record->head.replicas.count = operation->list_count;
+    memcpy(record->head.replicas.members, operation->list, sizeof operation->list);
     remember_absent(node, operation, record);
     return tr_operation_keep(node, operation, record);
 }
@@ -86,14 +86,14 @@ static void make_list(const struct tr_node *node, struct tr_operation *operation
 static void add_to_list(const struct tr_node *node, struct tr_operation *operation,
                         const uint16_t *failed, unsigned failed_count)
 {
-    uint16_t wanted[TR_LIST_MAX];
+    uint16_t wanted[TR_SET_MAX];
     unsigned count =
         tr_want(node, operation->id, operation->factor, failed, failed_count, true, wanted);
     for (unsigned i = 0; i < count && !tr_breaks(&node->trial, MUTANT_NO_STAND_IN); i++) {
         bool is_there = false;
         for (unsigned k = 0; k < operation->list_count; k++)
             is_there |= operation->list[k] == wanted[i];
-        if (!is_there && operation->list_count < TR_LIST_MAX)
+        if (!is_there && operation->list_count < TR_SET_MAX)
             operation->list[operation->list_count++] = wanted[i];
     }
 }
@@ -111,18 +111,18 @@ static void tell(struct tr_node *node, struct tr_operation *operation, uint16_t 
             (struct tr_message){
                 .kind = MESSAGE_DROP,
                 .operation = operation->number,
-                .id = record->id,
-                .order = tr_record_order(record),
+                .id = record->head.key.id,
+                .order = record->head.order,
             });
 }
 
 /* What this node itself may hold, though the list does not name it. */
 static void drop_here(struct tr_node *node, const struct tr_record *record)
 {
-    tr_ref ref = tr_book_find(&node->book, record->id, 0);
+    tr_ref ref = tr_book_find(&node->book, record->head.key.id, 0);
     if (tr_is_listed(record, 0) || ref == TR_ARENA_NONE)
         return;
-    if (tr_book_version(&node->book, ref) >= record->version)
+    if (tr_book_version(&node->book, ref) >= record->head.order.version)
         return;
     if (tr_has_room(node, record))
         tr_drop(node, ref);
@@ -145,9 +145,9 @@ static void spread_marks(struct tr_node *node, const struct tr_operation *operat
                     (struct tr_message){
                         .kind = MESSAGE_MARK,
                         .mask = operation->done,
-                        .id = record->id,
-                        .part = record->part,
-                        .order = tr_record_order(record),
+                        .id = record->head.key.id,
+                        .part = record->head.key.part,
+                        .order = record->head.order,
                     });
     }
 }
@@ -191,12 +191,12 @@ void tr_write_finish(struct tr_node *node, struct tr_operation *operation, struc
 static void extend(struct tr_node *node, struct tr_operation *operation,
                    const struct tr_record *stored)
 {
-    if (stored->from_count == 0)
+    if (stored->head.from.count == 0)
         return;
     struct tr_record record = tr_operation_unpack(node, operation);
-    for (unsigned i = 0; i < stored->from_count; i++) {
+    for (unsigned i = 0; i < stored->head.from.count; i++) {
         tr_cover(&node->trial, RULE_EXTENDED);
-        tell(node, operation, stored->from[i], &record);
+        tell(node, operation, stored->head.from.members[i], &record);
     }
 }
 
@@ -232,9 +232,9 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
                        struct tr_effects *out)
 {
     struct tr_record record = tr_operation_unpack(node, operation);
-    if (record.due_ms < node->time.steady_ms) { /* as for a replica that hears of it now */
-        record.lag_ms += node->time.steady_ms - record.due_ms;
-        record.due_ms = node->time.steady_ms;
+    if (record.head.due_ms < node->time.steady_ms) { /* as for a replica that hears of it now */
+        record.head.lag_ms += node->time.steady_ms - record.head.due_ms;
+        record.head.due_ms = node->time.steady_ms;
     }
     bool is_create = operation->mode == TR_WRITE_CREATE;
     bool has_room = tr_has_room(node, &record);
@@ -249,11 +249,11 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
         tr_wait(node, (struct tr_waiting){
                           .then = THEN_OPERATION,
                           .token = operation->number,
-                          .id = record.id,
-                          .part = record.part,
-                          .version = record.version,
+                          .id = record.head.key.id,
+                          .part = record.head.key.part,
+                          .version = record.head.order.version,
                           .ref = operation->own,
-                          .order = tr_record_order(&record),
+                          .order = record.head.order,
                       });
         return;
     }
@@ -262,7 +262,7 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
         return;
     }
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, record.id, 0);
+    tr_ref ref = tr_book_find(&node->book, record.head.key.id, 0);
     if (ref != TR_ARENA_NONE)
         tr_book_unpack(&node->book, ref, &held);
     tr_operation_answered(node, operation->number, 0, result, ref != TR_ARENA_NONE ? &held : NULL,
@@ -330,7 +330,8 @@ static void begin_again(struct tr_node *node, struct tr_operation *operation,
         take_back(node, operation, &record);
         operation->id = tr_new_id(node);
     }
-    operation->version = tr_stamp(node, held != NULL ? held->version : operation->version);
+    operation->version =
+        tr_stamp(node, held != NULL ? held->head.order.version : operation->version);
     make_list(node, operation);
     send_again(node, operation, &record, out);
 }
@@ -356,7 +357,7 @@ static void try_failed(struct tr_node *node, struct tr_operation *operation, str
 /* Nodes that are silent, down or full are stood in for. */
 void tr_write_stand_in(struct tr_node *node, struct tr_operation *operation, struct tr_effects *out)
 {
-    uint16_t failed[TR_LIST_MAX];
+    uint16_t failed[TR_SET_MAX];
     unsigned count = 0;
     for (unsigned i = 0; i < operation->list_count; i++) {
         if (((operation->done | operation->above) & 1u << i) == 0)
@@ -376,7 +377,7 @@ void tr_write_stand_in(struct tr_node *node, struct tr_operation *operation, str
     node->stats.stand_ins++;
 
     struct tr_record record = tr_operation_unpack(node, operation);
-    record.moves = tr_next_move(record.moves, node->stamp_node);
+    record.head.order.moves = tr_next_move(record.head.order.moves, node->stamp_node);
     send_again(node, operation, &record, out);
 }
 
@@ -405,7 +406,7 @@ void tr_write_begin(struct tr_node *node, struct tr_operation *operation, struct
         tr_cover(&node->trial, RULE_REDRAWN);
         operation->id = tr_new_id(node);
     }
-    bool is_tombstone = (record->flags & TR_RECORD_TOMBSTONE) != 0;
+    bool is_tombstone = (record->head.flags & TR_RECORD_TOMBSTONE) != 0;
     const char *full = is_tombstone ? NULL : find_full(node, operation);
     if (full != NULL)
         tr_cover(&node->trial, RULE_ADMISSION);

@@ -57,11 +57,11 @@ static void make_place(struct world *world, struct place *place)
 static bool find(const struct world *world, uint32_t index, const struct tr_record *like,
                  struct tr_record *record)
 {
-    struct tr_node_walk walk = {.hash = tr_hash_mix(like->id)};
+    struct tr_node_walk walk = {.hash = tr_hash_mix(like->head.key.id)};
     while (tr_node_next_record(world->machines[index].node, &walk, record)) {
-        if (record->id != like->id)
+        if (record->head.key.id != like->head.key.id)
             return false;
-        if (record->part == like->part)
+        if (record->head.key.part == like->head.key.part)
             return true;
     }
     return false;
@@ -69,25 +69,25 @@ static bool find(const struct world *world, uint32_t index, const struct tr_reco
 
 static bool is_live(const struct tr_record *record)
 {
-    return (record->flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) == 0;
+    return (record->head.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) == 0;
 }
 
 static void check_record(struct world *world, const struct place *place, uint32_t index,
                          const struct tr_record *record)
 {
-    uint32_t wanted[TR_LIST_MAX];
-    size_t count = record->factor < place->count ? record->factor : place->count;
-    count = tryst_place_lookup(place->map, tryst_place_key_of_id(place->map, record->id), count,
-                               wanted, place->workspace);
+    uint32_t wanted[TR_SET_MAX];
+    size_t count = record->head.factor < place->count ? record->head.factor : place->count;
+    count = tryst_place_lookup(place->map, tryst_place_key_of_id(place->map, record->head.key.id),
+                               count, wanted, place->workspace);
     bool is_mine = false;
-    if (record->list_count != count || (record->flags & TR_RECORD_MOVING) != 0) {
+    if (record->head.replicas.count != count || (record->head.flags & TR_RECORD_MOVING) != 0) {
         sim_break(world, "after healing a record has another list than it should");
         return;
     }
     for (size_t i = 0; i < count; i++) {
         uint32_t other = place->machines[wanted[i]];
         struct tr_span address =
-            tr_node_member_address(world->machines[index].node, record->list[i]);
+            tr_node_member_address(world->machines[index].node, record->head.replicas.members[i]);
         struct tr_record copy;
         is_mine |= other == index;
         if (strlen(world->machines[other].address) != address.size ||
@@ -95,11 +95,11 @@ static void check_record(struct world *world, const struct place *place, uint32_
             sim_break(world, "after healing a record is listed elsewhere than placed");
             return;
         }
-        struct tr_order order = tr_record_order(record);
+        struct tr_order order = record->head.order;
         struct tr_order same = order;
         bool is_there = find(world, other, record, &copy);
         if (is_there)
-            same = tr_record_order(&copy);
+            same = copy.head.order;
         if (!is_there)
             sim_break(world, "after healing a replica lacks a record");
         else if (tr_order_compare(&order, &same) != 0)
@@ -128,7 +128,7 @@ static void check_present(struct world *world, const struct place *place)
 {
     for (uint32_t i = 1; i < world->model.count && world->model.broken == NULL; i++) {
         const struct sim_write *write = &world->model.writes[i];
-        struct tr_record like = {.id = write->id};
+        struct tr_record like = {.head.key.id = write->id};
         struct tr_record record;
         uint32_t wanted = 0;
         if (!write->is_long || !sim_model_is_promised(&world->model, i))
@@ -146,7 +146,7 @@ static void check_present(struct world *world, const struct place *place)
 static void check_cancelled(struct world *world)
 {
     for (uint32_t i = 1; i < world->model.count && world->model.broken == NULL; i++) {
-        struct tr_record like = {.id = world->model.writes[i].id};
+        struct tr_record like = {.head.key.id = world->model.writes[i].id};
         if (!sim_model_is_cancelled(&world->model, i))
             continue;
         for (uint32_t k = 0; k < world->machine_count; k++) {

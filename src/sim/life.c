@@ -129,9 +129,12 @@ static bool names_one_that_left(const struct tr_node *node, const struct tr_reco
 {
     struct tr_node_peer peer;
     bool has_left = false;
-    for (unsigned i = 0; i < record->list_count + record->from_count; i++) {
-        unsigned place = i - record->list_count;
-        tr_node_peer(node, i < record->list_count ? record->list[i] : record->from[place], &peer);
+    for (unsigned i = 0; i < record->head.replicas.count + record->head.from.count; i++) {
+        unsigned place = i - record->head.replicas.count;
+        tr_node_peer(node,
+                     i < record->head.replicas.count ? record->head.replicas.members[i]
+                                                     : record->head.from.members[place],
+                     &peer);
         has_left |= peer.role == TR_ROLE_NONE;
     }
     return has_left;
@@ -152,7 +155,7 @@ static void check_forgotten(struct world *world)
         uint8_t mask = TR_RECORD_TOMBSTONE | TR_RECORD_KEYED;
         while (sim_is_member(world, i) &&
                tr_node_next_record(world->machines[i].node, &walk, &record)) {
-            if ((record.flags & mask) == TR_RECORD_TOMBSTONE &&
+            if ((record.head.flags & mask) == TR_RECORD_TOMBSTONE &&
                 !names_one_that_left(world->machines[i].node, &record))
                 sim_break(world, "what has ended is remembered for ever");
         }

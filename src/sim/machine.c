@@ -40,8 +40,8 @@ static void count_shared(struct machine *machine)
     struct tr_record record;
     machine->shared = 0;
     while (machine->is_ready && tr_node_next_record(machine->node, &walk, &record))
-        machine->shared += record.list_count > 1 && record.part == 0 &&
-                           (record.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) == 0 &&
+        machine->shared += record.head.replicas.count > 1 && record.head.key.part == 0 &&
+                           (record.head.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) == 0 &&
                            record.interval_ms > 15000;
 }
 

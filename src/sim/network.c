@@ -164,6 +164,6 @@ unsigned sim_reach(const struct world *world, uint32_t index)
         absent += is_wanted && i != index && !is_there;
     }
     /* Those who stand in have their places beside those they stand in for. */
-    unsigned most = absent < TR_LIST_MAX ? TR_LIST_MAX - absent : 1;
+    unsigned most = absent < TR_SET_MAX ? TR_SET_MAX - absent : 1;
     return count < most ? count : most;
 }

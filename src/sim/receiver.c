@@ -16,7 +16,7 @@ void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effec
     sim_trace(world, "%s pops %u.%llu", sim_name(index), write, (unsigned long long)sequence);
     world->fired_ms = world->now_ms;
     if (write < world->model.count)
-        world->model.writes[write].fired_id = record.id;
+        world->model.writes[write].fired_id = record.head.key.id;
     sim_model_fire(&world->model, write, sequence, world->now_ms, 0);
     unsigned status = world->is_healed ? 200 : world->receiver_status[write % RECEIVERS];
     struct sim_pending pending = {

@@ -75,12 +75,13 @@ static void look(const struct world *world, struct places *places)
         const struct tr_node *node = world->machines[i].node;
         while (node != NULL && tr_node_next_record(node, &walk, &record)) {
             uint32_t number = (uint32_t)strtoul(record.opaque.text, NULL, 10);
-            if (number >= world->model.count || record.list[0] != 0)
+            if (number >= world->model.count || record.head.replicas.members[0] != 0)
                 continue;
             places->primary[number] = (uint8_t)(i + 1);
             uint64_t hash = 0;
-            for (unsigned k = 0; k < record.list_count; k++) {
-                struct tr_span address = tr_node_member_address(node, record.list[k]);
+            for (unsigned k = 0; k < record.head.replicas.count; k++) {
+                struct tr_span address =
+                    tr_node_member_address(node, record.head.replicas.members[k]);
                 hash = tr_hash_mix(hash + tr_hash_xxh3(address.text, address.size));
             }
             places->lists[number] = hash;

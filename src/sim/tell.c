@@ -52,15 +52,15 @@ static uint32_t write_of(const struct world *world, tr_timer_id id)
 
 static void say_key(const struct world *world, struct words *words, const struct tr_record *record)
 {
-    uint32_t write = write_of(world, record->id);
+    uint32_t write = write_of(world, record->head.key.id);
     if (write != 0)
         say(words, " %u", write);
     else
-        say(words, " #%04x", (unsigned)(record->id & 0xffff));
-    if (record->part > 0)
-        say(words, "/%llu", (unsigned long long)record->part);
-    say(words, "@%llu.%u.%u", (unsigned long long)record->sequence, record->attempt,
-        record->moves >> TR_MOVER_BITS);
+        say(words, " #%04x", (unsigned)(record->head.key.id & 0xffff));
+    if (record->head.key.part > 0)
+        say(words, "/%llu", (unsigned long long)record->head.key.part);
+    say(words, "@%llu.%u.%u", (unsigned long long)record->head.order.sequence,
+        record->head.order.attempt, record->head.order.moves >> TR_MOVER_BITS);
 }
 
 static void say_record(const struct world *world, struct words *words,
@@ -68,13 +68,13 @@ static void say_record(const struct world *world, struct words *words,
 {
     const struct tr_record *record = &frame->record;
     say_key(world, words, record);
-    say(words, "%s%s(", (record->flags & TR_RECORD_TOMBSTONE) != 0 ? "x" : "",
-        (record->flags & TR_RECORD_DEAD) != 0 ? "!" : "");
-    for (unsigned i = 0; i < record->list_count; i++)
+    say(words, "%s%s(", (record->head.flags & TR_RECORD_TOMBSTONE) != 0 ? "x" : "",
+        (record->head.flags & TR_RECORD_DEAD) != 0 ? "!" : "");
+    for (unsigned i = 0; i < record->head.replicas.count; i++)
         say(words, "%s", letter(world, frame->list[i]));
-    if (record->from_count > 0)
-        say(words, (record->flags & TR_RECORD_MOVING) != 0 ? "<" : "|");
-    for (unsigned i = 0; i < record->from_count; i++)
+    if (record->head.from.count > 0)
+        say(words, (record->head.flags & TR_RECORD_MOVING) != 0 ? "<" : "|");
+    for (unsigned i = 0; i < record->head.from.count; i++)
         say(words, "%s", letter(world, frame->from[i]));
     say(words, ")");
 }
@@ -110,7 +110,7 @@ static void say_entries(const struct world *world, struct words *words, struct t
     case TR_FRAME_OUTCOMES:
         while (tr_frame_get_outcome(reader, &record.record, &due_in_ms, &check)) {
             say_key(world, words, &record.record);
-            say(words, "%s", (record.record.flags & TR_RECORD_TOMBSTONE) != 0 ? "x" : "");
+            say(words, "%s", (record.record.head.flags & TR_RECORD_TOMBSTONE) != 0 ? "x" : "");
         }
         return;
     case TR_FRAME_ACKS:
@@ -129,7 +129,7 @@ static void say_entries(const struct world *world, struct words *words, struct t
         return;
     case TR_FRAME_ASKS:
         while (tr_frame_get_ask(reader, &ask))
-            say_key(world, words, &(struct tr_record){.id = ask.id});
+            say_key(world, words, &(struct tr_record){.head.key.id = ask.id});
         return;
     case TR_FRAME_HELLO:
     case TR_FRAME_BEAT:
@@ -148,15 +148,15 @@ void sim_tell_records(struct world *world, uint32_t index, bool are_over)
         const struct tr_record *record = &frame.record;
         struct words words = {.size = 0};
         bool is_here = false;
-        for (unsigned i = 0; i < record->list_count; i++) {
-            frame.list[i] = tr_node_member_address(node, record->list[i]);
-            is_here |= record->list[i] == 0;
+        for (unsigned i = 0; i < record->head.replicas.count; i++) {
+            frame.list[i] = tr_node_member_address(node, record->head.replicas.members[i]);
+            is_here |= record->head.replicas.members[i] == 0;
         }
-        for (unsigned i = 0; i < record->from_count; i++)
-            frame.from[i] = tr_node_member_address(node, record->from[i]);
+        for (unsigned i = 0; i < record->head.from.count; i++)
+            frame.from[i] = tr_node_member_address(node, record->head.from.members[i]);
         say_record(world, &words, &frame);
-        bool is_over = (record->flags & TR_RECORD_TOMBSTONE) != 0;
-        bool is_away = (record->flags & TR_RECORD_MOVING) != 0 || !is_here;
+        bool is_over = (record->head.flags & TR_RECORD_TOMBSTONE) != 0;
+        bool is_away = (record->head.flags & TR_RECORD_MOVING) != 0 || !is_here;
         if (is_over == are_over && (is_over || is_away))
             sim_trace(world, "%s holds%s", sim_name(index), words.text);
     }

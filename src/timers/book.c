@@ -2,7 +2,7 @@
 /*
  * The packed record. Fixed, at these offsets:
  *
- *    0  1  0x80 | flags, never 0          29  1  had
+ *    0  1  0x80 | flags, never 0          29  1  nothing
  *    1  1  state                          30  1  acked
  *    2  6  due                            31  1  list count | tag count << 4
  *    8  8  id                             32  4  URI, a text
@@ -24,7 +24,6 @@
 #define AT_VERSION 16
 #define AT_NODE    24
 #define AT_SEGMENT 26
-#define AT_HAD     29
 #define AT_ACKED   30
 #define AT_COUNTS  31
 #define AT_URI     32
@@ -38,7 +37,7 @@
 
 /* Everything but the opaque bytes. */
 #define HEAD_MAX                                                                                   \
-    (FIXED + 9 * TR_VARINT_MAX + 2 * (TR_LIST_MAX + TR_FROM_MAX) + 1 +                             \
+    (FIXED + 9 * TR_VARINT_MAX + 2 * (TR_SET_MAX + TR_FROM_MAX) + 1 +                              \
      TR_TAGS_MAX * (4 + TR_VARINT_MAX) + 4)
 
 #define LARGE_RECORD 8192
@@ -141,7 +140,7 @@ void tr_book_forget(struct tr_book *book, tr_ref ref, uint16_t member)
 {
     uint8_t *bytes = bytes_at(book, ref);
     struct tr_reader in =
-        tr_reader_on(bytes + FIXED, 8 * TR_VARINT_MAX + 2 * (TR_LIST_MAX + TR_FROM_MAX) + 1);
+        tr_reader_on(bytes + FIXED, 8 * TR_VARINT_MAX + 2 * (TR_SET_MAX + TR_FROM_MAX) + 1);
     if ((bytes[0] & HAS_FROM) == 0)
         return;
     for (unsigned i = 0; i < 8; i++)
@@ -193,7 +192,7 @@ static void pack_from(struct tr_writer *out, const struct tr_record *record)
     unsigned count = tr_record_places(record, places);
     tr_put_number(out, count, 1);
     for (unsigned i = 0; i < count; i++)
-        tr_put_number(out, places[i] | ((record->gone >> i & 1) != 0 ? GONE : 0), 2);
+        tr_put_number(out, places[i] | ((record->head.from.gone >> i & 1) != 0 ? GONE : 0), 2);
 }
 
 static size_t pack_head(const struct tr_record *record, const struct texts *texts,
@@ -201,28 +200,28 @@ static size_t pack_head(const struct tr_record *record, const struct texts *text
 {
     struct tr_writer out = tr_writer_on(head, HEAD_MAX);
     uint8_t has_type = texts->content_type != TR_ARENA_NONE ? HAS_TYPE : 0;
-    uint8_t has_from = record->from_count > 0 ? HAS_FROM : 0;
-    tr_put_number(&out, (uint64_t)LIVE | has_type | has_from | record->flags, 1);
+    uint8_t has_from = record->head.from.count > 0 ? HAS_FROM : 0;
+    tr_put_number(&out, (uint64_t)LIVE | has_type | has_from | record->head.flags, 1);
     tr_put_number(&out, TR_STATE_UNSAFE, 1);
-    tr_put_number(&out, record->due_ms, 6);
-    tr_put_number(&out, record->id, 8);
-    tr_put_number(&out, record->version, 8);
-    tr_put_number(&out, record->version_node, 2);
-    tr_put_number(&out, record->segment, 3);
-    tr_put_number(&out, record->had, 1);
-    tr_put_number(&out, 0, 1);
-    tr_put_number(&out, (uint64_t)record->list_count | (uint64_t)record->tag_count << 4, 1);
+    tr_put_number(&out, record->head.due_ms, 6);
+    tr_put_number(&out, record->head.key.id, 8);
+    tr_put_number(&out, record->head.order.version, 8);
+    tr_put_number(&out, record->head.order.version_node, 2);
+    tr_put_number(&out, record->head.segment, 3);
+    tr_put_number(&out, 0, 2);
+    tr_put_number(&out, (uint64_t)record->head.replicas.count | (uint64_t)record->tag_count << 4,
+                  1);
     tr_put_number(&out, texts->uri, 4);
-    tr_put_varint(&out, record->part);
-    tr_put_varint(&out, record->sequence);
-    tr_put_varint(&out, record->attempt);
-    tr_put_varint(&out, record->moves);
-    tr_put_varint(&out, record->lag_ms);
+    tr_put_varint(&out, record->head.key.part);
+    tr_put_varint(&out, record->head.order.sequence);
+    tr_put_varint(&out, record->head.order.attempt);
+    tr_put_varint(&out, record->head.order.moves);
+    tr_put_varint(&out, record->head.lag_ms);
     tr_put_varint(&out, record->interval_ms);
     tr_put_varint(&out, record->repeat_ms);
-    tr_put_varint(&out, record->factor);
-    for (unsigned i = 0; i < record->list_count; i++)
-        tr_put_number(&out, record->list[i], 2);
+    tr_put_varint(&out, record->head.factor);
+    for (unsigned i = 0; i < record->head.replicas.count; i++)
+        tr_put_number(&out, record->head.replicas.members[i], 2);
     if (has_from)
         pack_from(&out, record);
     for (unsigned i = 0; i < record->tag_count; i++) {
@@ -244,14 +243,14 @@ static void unpack_from(struct tr_reader *in, struct tr_record *record)
     for (uint64_t i = 0; i < count; i++) {
         uint16_t member = (uint16_t)tr_get_number(in, 2);
         if ((member & GONE) == 0) {
-            record->from[record->from_count++] = member;
+            record->head.from.members[record->head.from.count++] = member;
             continue;
         }
-        record->gone |= (uint16_t)(1u << i);
+        record->head.from.gone |= (uint16_t)(1u << i);
         gone[gone_count++] = member & (uint16_t)~GONE;
     }
     for (unsigned i = 0; i < gone_count; i++)
-        record->from[record->from_count + i] = gone[i];
+        record->head.from.members[record->head.from.count + i] = gone[i];
 }
 
 static void unpack(const struct tr_book *book, tr_ref ref, struct tr_record *record,
@@ -259,32 +258,31 @@ static void unpack(const struct tr_book *book, tr_ref ref, struct tr_record *rec
 {
     const uint8_t *bytes = bytes_at(book, ref);
     TR_ASSERT((bytes[0] & LIVE) != 0);
-    record->flags = bytes[0] & FLAG_MASK;
-    record->due_ms = tr_load(bytes + AT_DUE, 6);
-    record->id = tr_load(bytes + AT_ID, 8);
-    record->version = tr_load(bytes + AT_VERSION, 8);
-    record->version_node = (uint16_t)tr_load(bytes + AT_NODE, 2);
-    record->segment = (uint32_t)tr_load(bytes + AT_SEGMENT, 3);
-    record->had = bytes[AT_HAD];
-    record->list_count = bytes[AT_COUNTS] & 0x0f;
+    record->head.flags = bytes[0] & FLAG_MASK;
+    record->head.due_ms = tr_load(bytes + AT_DUE, 6);
+    record->head.key.id = tr_load(bytes + AT_ID, 8);
+    record->head.order.version = tr_load(bytes + AT_VERSION, 8);
+    record->head.order.version_node = (uint16_t)tr_load(bytes + AT_NODE, 2);
+    record->head.segment = (uint32_t)tr_load(bytes + AT_SEGMENT, 3);
+    record->head.replicas.count = bytes[AT_COUNTS] & 0x0f;
     record->tag_count = bytes[AT_COUNTS] >> 4;
     texts->uri = (tr_ref)tr_load(bytes + AT_URI, 4);
     texts->content_type = TR_ARENA_NONE;
     /* It was packed here, so it ends where its fields say: the region is bound enough. */
     const uint8_t *end = book->arena->base + (size_t)book->arena->block_count * TR_ARENA_BLOCK;
     struct tr_reader in = tr_reader_on(bytes + FIXED, (size_t)(end - bytes) - FIXED);
-    record->part = tr_get_varint(&in);
-    record->sequence = tr_get_varint(&in);
-    record->attempt = (uint32_t)tr_get_varint(&in);
-    record->moves = (uint32_t)tr_get_varint(&in);
-    record->lag_ms = tr_get_varint(&in);
+    record->head.key.part = tr_get_varint(&in);
+    record->head.order.sequence = tr_get_varint(&in);
+    record->head.order.attempt = (uint32_t)tr_get_varint(&in);
+    record->head.order.moves = (uint32_t)tr_get_varint(&in);
+    record->head.lag_ms = tr_get_varint(&in);
     record->interval_ms = tr_get_varint(&in);
     record->repeat_ms = tr_get_varint(&in);
-    record->factor = (uint32_t)tr_get_varint(&in);
-    for (unsigned i = 0; i < record->list_count; i++)
-        record->list[i] = (uint16_t)tr_get_number(&in, 2);
-    record->from_count = 0;
-    record->gone = 0;
+    record->head.factor = (uint32_t)tr_get_varint(&in);
+    for (unsigned i = 0; i < record->head.replicas.count; i++)
+        record->head.replicas.members[i] = (uint16_t)tr_get_number(&in, 2);
+    record->head.from.count = 0;
+    record->head.from.gone = 0;
     if ((bytes[0] & HAS_FROM) != 0)
         unpack_from(&in, record);
     for (unsigned i = 0; i < record->tag_count; i++) {
@@ -312,10 +310,10 @@ void tr_book_unpack(const struct tr_book *book, tr_ref ref, struct tr_record *re
 static void count_tags(struct tr_book *book, const struct tr_record *record,
                        const struct texts *texts, bool is_added)
 {
-    if (record->part != 0 || (record->flags & TR_RECORD_TOMBSTONE) != 0)
+    if (record->head.key.part != 0 || (record->head.flags & TR_RECORD_TOMBSTONE) != 0)
         return;
     for (unsigned i = 0; i < record->tag_count; i++) {
-        if (record->list_count > 0 && record->list[0] != 0)
+        if (record->head.replicas.count > 0 && record->head.replicas.members[0] != 0)
             break; /* it counts where it is first, so that a sum over all nodes is right */
         uint64_t *tally = tr_strings_tally(&book->tags, texts->tags[i]);
         *tally = is_added ? *tally + record->tags[i].count : *tally - record->tags[i].count;
@@ -333,8 +331,8 @@ tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record)
 {
     struct texts texts;
     uint8_t head[HEAD_MAX];
-    TR_ASSERT(record->tag_count <= TR_TAGS_MAX && record->list_count <= TR_LIST_MAX &&
-              record->from_count <= TR_FROM_MAX);
+    TR_ASSERT(record->tag_count <= TR_TAGS_MAX && record->head.replicas.count <= TR_SET_MAX &&
+              record->head.from.count <= TR_FROM_MAX);
     if (!hold_texts(book, record, &texts))
         return TR_ARENA_NONE;
     size_t size = pack_head(record, &texts, head);
@@ -348,7 +346,7 @@ tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record)
     memcpy(bytes, head, size);
     if (record->opaque.size > 0)
         memcpy(bytes + size, record->opaque.text, record->opaque.size);
-    if (!tr_index_insert(&book->index, tr_book_hash(record->id), ref)) {
+    if (!tr_index_insert(&book->index, tr_book_hash(record->head.key.id), ref)) {
         tr_arena_give(book->arena, ref);
         release_texts(book, &texts, record->tag_count);
         return TR_ARENA_NONE;
@@ -390,7 +388,7 @@ tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record 
     struct texts texts;
     uint8_t head[HEAD_MAX];
     unpack(book, ref, &old, &old_texts);
-    TR_ASSERT(old.id == record->id && old.part == record->part);
+    TR_ASSERT(old.head.key.id == record->head.key.id && old.head.key.part == record->head.key.part);
     if (!hold_texts(book, record, &texts))
         return TR_ARENA_NONE;
     size_t size = pack_head(record, &texts, head);
@@ -412,18 +410,19 @@ tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_record *
     uint8_t head[HEAD_MAX];
     unpack(book, ref, &old, &texts);
     struct tr_record changed = old;
-    changed.flags = record->flags;
-    changed.sequence = record->sequence;
-    changed.attempt = record->attempt;
-    changed.moves = record->moves;
-    changed.due_ms = record->due_ms;
-    changed.lag_ms = record->lag_ms;
-    if ((old.flags & ~record->flags & TR_RECORD_MOVING) != 0)
-        changed.from_count = 0; /* it has arrived */
+    changed.head.flags = record->head.flags;
+    changed.head.order.sequence = record->head.order.sequence;
+    changed.head.order.attempt = record->head.order.attempt;
+    changed.head.order.moves = record->head.order.moves;
+    changed.head.due_ms = record->head.due_ms;
+    changed.head.lag_ms = record->head.lag_ms;
+    if ((old.head.flags & ~record->head.flags & TR_RECORD_MOVING) != 0)
+        changed.head.from.count = 0; /* it has arrived */
 
     size_t size = pack_head(&changed, &texts, head);
     tr_ref placed = settle(book, ref, head, size, old.opaque, true);
-    if (placed != TR_ARENA_NONE && changed.flags != old.flags) { /* one that ended counts no more */
+    if (placed != TR_ARENA_NONE &&
+        changed.head.flags != old.head.flags) { /* one that ended counts no more */
         count_tags(book, &old, &texts, false);
         count_tags(book, &changed, &texts, true);
     }
@@ -436,7 +435,7 @@ void tr_book_remove(struct tr_book *book, tr_ref ref)
     struct texts texts;
     unpack(book, ref, &record, &texts);
     count_tags(book, &record, &texts, false);
-    tr_index_remove(&book->index, tr_book_hash(record.id), ref);
+    tr_index_remove(&book->index, tr_book_hash(record.head.key.id), ref);
     tr_arena_give(book->arena, ref);
     release_texts(book, &texts, record.tag_count);
 }

@@ -208,9 +208,9 @@ static uint8_t get_flags(struct tr_reader *in)
 static void put_times(struct tr_writer *out, const struct tr_record *record, int64_t due_in_ms)
 {
     tr_put_key_order(out, record);
-    tr_put_number(out, record->flags, 1);
+    tr_put_number(out, record->head.flags, 1);
     put_signed(out, due_in_ms);
-    tr_put_varint(out, record->lag_ms);
+    tr_put_varint(out, record->head.lag_ms);
 }
 
 static bool get_times(struct tr_reader *in, struct tr_record *record, int64_t *due_in_ms)
@@ -218,10 +218,10 @@ static bool get_times(struct tr_reader *in, struct tr_record *record, int64_t *d
     if (in->at == in->end)
         return false;
     tr_get_key_order(in, record);
-    record->flags = get_flags(in);
+    record->head.flags = get_flags(in);
     *due_in_ms = get_signed(in);
-    record->lag_ms = tr_get_varint(in);
-    in->is_short |= record->lag_ms > TR_TIME_MAX;
+    record->head.lag_ms = tr_get_varint(in);
+    in->is_short |= record->head.lag_ms > TR_TIME_MAX;
     return !in->is_short;
 }
 
@@ -246,9 +246,9 @@ size_t tr_frame_record_bound(const struct tr_frame_record *from)
     const struct tr_record *record = &from->record;
     size_t size = TR_KEY_ORDER_MAX + 8 * TR_VARINT_MAX + 8 + record->uri.size +
                   record->content_type.size + record->opaque.size;
-    for (unsigned i = 0; i < record->list_count; i++)
+    for (unsigned i = 0; i < record->head.replicas.count; i++)
         size += from->list[i].size + 2;
-    for (unsigned i = 0; i < record->from_count; i++)
+    for (unsigned i = 0; i < record->head.from.count; i++)
         size += from->from[i].size + 2;
     for (unsigned i = 0; i < record->tag_count; i++)
         size += record->tags[i].name.size + (size_t)2 * TR_VARINT_MAX;
@@ -278,10 +278,10 @@ void tr_frame_put_record(struct tr_writer *out, const struct tr_frame_record *fr
     put_times(out, record, from->due_in_ms);
     tr_put_varint(out, record->interval_ms);
     tr_put_varint(out, record->repeat_ms);
-    tr_put_number(out, record->factor, 1);
-    tr_put_number(out, record->had, 1);
-    put_names(out, from->list, record->list_count);
-    put_names(out, from->from, record->from_count);
+    tr_put_number(out, record->head.factor, 1);
+    tr_put_number(out, 0, 1); /* once: who had this version */
+    put_names(out, from->list, record->head.replicas.count);
+    put_names(out, from->from, record->head.from.count);
     tr_put_number(out, record->tag_count, 1);
     for (unsigned i = 0; i < record->tag_count; i++) {
         tr_put_span(out, record->tags[i].name);
@@ -308,15 +308,15 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
     struct tr_record *record = &into->record;
     if (!get_times(in, record, &into->due_in_ms))
         return false;
-    record->due_ms = 0;
-    record->segment = 0;
+    record->head.due_ms = 0;
+    record->head.segment = 0;
     record->interval_ms = tr_get_varint(in);
     record->repeat_ms = tr_get_varint(in);
-    record->factor = (uint32_t)tr_get_number(in, 1);
-    record->had = (uint8_t)tr_get_number(in, 1);
-    record->list_count = get_names(in, into->list, TR_LIST_MAX);
-    record->from_count = get_names(in, into->from, TR_FROM_MAX);
-    record->gone = 0;
+    record->head.factor = (uint32_t)tr_get_number(in, 1);
+    tr_get_number(in, 1); /* once: who had this version */
+    record->head.replicas.count = get_names(in, into->list, TR_SET_MAX);
+    record->head.from.count = get_names(in, into->from, TR_FROM_MAX);
+    record->head.from.gone = 0;
     get_tags(in, record);
     record->uri = tr_get_span(in);
     record->content_type = tr_get_span(in);

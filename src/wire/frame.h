@@ -73,8 +73,8 @@ enum tr_beat_flag {
 struct tr_frame_record {
     struct tr_record record;
     int64_t due_in_ms;
-    struct tr_span list[TR_LIST_MAX]; /* record.list_count of them */
-    struct tr_span from[TR_FROM_MAX]; /* record.from_count of them */
+    struct tr_span list[TR_SET_MAX];  /* record.head.replicas.count of them */
+    struct tr_span from[TR_FROM_MAX]; /* record.head.from.count of them */
 };
 
 struct tr_frame {

@@ -10,27 +10,27 @@
 
 static inline void tr_put_key_order(struct tr_writer *out, const struct tr_record *record)
 {
-    tr_put_number(out, record->id, 8);
-    tr_put_varint(out, record->part);
-    tr_put_number(out, record->version, 8);
-    tr_put_number(out, record->version_node, 2);
-    tr_put_varint(out, record->sequence);
-    tr_put_varint(out, record->attempt);
-    tr_put_varint(out, record->moves);
+    tr_put_number(out, record->head.key.id, 8);
+    tr_put_varint(out, record->head.key.part);
+    tr_put_number(out, record->head.order.version, 8);
+    tr_put_number(out, record->head.order.version_node, 2);
+    tr_put_varint(out, record->head.order.sequence);
+    tr_put_varint(out, record->head.order.attempt);
+    tr_put_varint(out, record->head.order.moves);
 }
 
 static inline void tr_get_key_order(struct tr_reader *in, struct tr_record *record)
 {
-    record->id = tr_get_number(in, 8);
-    record->part = tr_get_varint(in);
-    record->version = tr_get_number(in, 8);
-    record->version_node = (uint16_t)tr_get_number(in, 2);
-    record->sequence = tr_get_varint(in);
+    record->head.key.id = tr_get_number(in, 8);
+    record->head.key.part = tr_get_varint(in);
+    record->head.order.version = tr_get_number(in, 8);
+    record->head.order.version_node = (uint16_t)tr_get_number(in, 2);
+    record->head.order.sequence = tr_get_varint(in);
     uint64_t attempt = tr_get_varint(in);
     uint64_t moves = tr_get_varint(in);
     in->is_short |= attempt > UINT32_MAX || moves > UINT32_MAX;
-    record->attempt = (uint32_t)attempt;
-    record->moves = (uint32_t)moves;
+    record->head.order.attempt = (uint32_t)attempt;
+    record->head.order.moves = (uint32_t)moves;
 }
 
 #endif

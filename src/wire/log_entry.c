@@ -25,9 +25,9 @@ size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type,
     struct tr_writer out = tr_writer_on(body, sizeof body);
     tr_put_key_order(&out, record);
     if (type == TR_LOG_SHORT) {
-        tr_put_number(&out, record->flags, 1);
-        tr_put_number(&out, record->due_ms, 6);
-        tr_put_varint(&out, record->lag_ms);
+        tr_put_number(&out, record->head.flags, 1);
+        tr_put_number(&out, record->head.due_ms, 6);
+        tr_put_varint(&out, record->head.lag_ms);
     }
     TR_ASSERT(!out.is_full);
     return put_body(writer, type, body, out.size);
@@ -36,8 +36,8 @@ size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type,
 size_t tr_log_record_bound(const struct tr_record *record)
 {
     size_t size = TR_LOG_ENTRY_HEAD_MAX + TR_KEY_ORDER_MAX + 6 + 8 * TR_VARINT_MAX + 5 +
-                  2u * (record->list_count + (unsigned)record->from_count) + record->uri.size +
-                  record->content_type.size + record->opaque.size;
+                  2u * (record->head.replicas.count + (unsigned)record->head.from.count) +
+                  record->uri.size + record->content_type.size + record->opaque.size;
     for (unsigned i = 0; i < record->tag_count; i++)
         size += record->tags[i].name.size + (size_t)2 * TR_VARINT_MAX;
     return size;
@@ -46,19 +46,19 @@ size_t tr_log_record_bound(const struct tr_record *record)
 static void put_record_body(struct tr_writer *out, const struct tr_record *record)
 {
     tr_put_key_order(out, record);
-    tr_put_number(out, record->flags, 1);
-    tr_put_number(out, record->due_ms, 6);
-    tr_put_varint(out, record->lag_ms);
+    tr_put_number(out, record->head.flags, 1);
+    tr_put_number(out, record->head.due_ms, 6);
+    tr_put_varint(out, record->head.lag_ms);
     tr_put_varint(out, record->interval_ms);
     tr_put_varint(out, record->repeat_ms);
-    tr_put_varint(out, record->factor);
-    tr_put_number(out, record->had, 1);
-    tr_put_number(out, record->list_count, 1);
-    for (unsigned i = 0; i < record->list_count; i++)
-        tr_put_number(out, record->list[i], 2);
-    tr_put_number(out, record->from_count, 1);
-    for (unsigned i = 0; i < record->from_count; i++)
-        tr_put_number(out, record->from[i], 2);
+    tr_put_varint(out, record->head.factor);
+    tr_put_number(out, 0, 1); /* once: who had this version */
+    tr_put_number(out, record->head.replicas.count, 1);
+    for (unsigned i = 0; i < record->head.replicas.count; i++)
+        tr_put_number(out, record->head.replicas.members[i], 2);
+    tr_put_number(out, record->head.from.count, 1);
+    for (unsigned i = 0; i < record->head.from.count; i++)
+        tr_put_number(out, record->head.from.members[i], 2);
     tr_put_number(out, record->tag_count, 1);
     for (unsigned i = 0; i < record->tag_count; i++) {
         tr_put_span(out, record->tags[i].name);
@@ -135,23 +135,23 @@ size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
 
 static void get_record(struct tr_reader *in, struct tr_record *record)
 {
-    record->flags = (uint8_t)tr_get_number(in, 1);
-    record->due_ms = tr_get_number(in, 6);
-    record->lag_ms = tr_get_varint(in);
+    record->head.flags = (uint8_t)tr_get_number(in, 1);
+    record->head.due_ms = tr_get_number(in, 6);
+    record->head.lag_ms = tr_get_varint(in);
     record->interval_ms = tr_get_varint(in);
     record->repeat_ms = tr_get_varint(in);
     uint64_t factor = tr_get_varint(in);
-    record->had = (uint8_t)tr_get_number(in, 1);
-    record->list_count = (uint8_t)tr_get_number(in, 1);
-    in->is_short |= record->list_count > TR_LIST_MAX || factor > TR_FACTOR_MAX;
-    record->factor = (uint32_t)factor;
-    for (unsigned i = 0; i < record->list_count && !in->is_short; i++)
-        record->list[i] = (uint16_t)tr_get_number(in, 2);
-    record->from_count = (uint8_t)tr_get_number(in, 1);
-    record->gone = 0;
-    in->is_short |= record->from_count > TR_FROM_MAX;
-    for (unsigned i = 0; i < record->from_count && !in->is_short; i++)
-        record->from[i] = (uint16_t)tr_get_number(in, 2);
+    tr_get_number(in, 1); /* once: who had this version */
+    record->head.replicas.count = (uint8_t)tr_get_number(in, 1);
+    in->is_short |= record->head.replicas.count > TR_SET_MAX || factor > TR_FACTOR_MAX;
+    record->head.factor = (uint32_t)factor;
+    for (unsigned i = 0; i < record->head.replicas.count && !in->is_short; i++)
+        record->head.replicas.members[i] = (uint16_t)tr_get_number(in, 2);
+    record->head.from.count = (uint8_t)tr_get_number(in, 1);
+    record->head.from.gone = 0;
+    in->is_short |= record->head.from.count > TR_FROM_MAX;
+    for (unsigned i = 0; i < record->head.from.count && !in->is_short; i++)
+        record->head.from.members[i] = (uint16_t)tr_get_number(in, 2);
     record->tag_count = (uint8_t)tr_get_number(in, 1);
     in->is_short |= record->tag_count > TR_TAGS_MAX;
     for (unsigned i = 0; i < record->tag_count && !in->is_short; i++) {
@@ -164,8 +164,8 @@ static void get_record(struct tr_reader *in, struct tr_record *record)
     record->opaque = tr_get_span(in);
     in->is_short |= record->uri.size > TR_URI_MAX || record->content_type.size > TR_TYPE_MAX;
     if (in->is_short) {
-        record->list_count = 0;
-        record->from_count = 0;
+        record->head.replicas.count = 0;
+        record->head.from.count = 0;
         record->tag_count = 0;
     }
 }
@@ -173,7 +173,7 @@ static void get_record(struct tr_reader *in, struct tr_record *record)
 /* Bits that a later writer might set are refused rather than carried along unread. */
 static bool is_flagged_well(const struct tr_record *record)
 {
-    return (record->flags & ~TR_RECORD_FLAGS) == 0;
+    return (record->head.flags & ~TR_RECORD_FLAGS) == 0;
 }
 
 enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry *entry)
@@ -196,14 +196,14 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
         break;
     case TR_LOG_SHORT:
         tr_get_key_order(&in, record);
-        record->flags = (uint8_t)tr_get_number(&in, 1);
-        record->due_ms = tr_get_number(&in, 6);
-        record->lag_ms = tr_get_varint(&in);
+        record->head.flags = (uint8_t)tr_get_number(&in, 1);
+        record->head.due_ms = tr_get_number(&in, 6);
+        record->head.lag_ms = tr_get_varint(&in);
         break;
     case TR_LOG_TOMBSTONE:
     case TR_LOG_DROP:
         tr_get_key_order(&in, record);
-        record->flags = 0;
+        record->head.flags = 0;
         break;
     case TR_LOG_CEILING:
     case TR_LOG_INCARNATION:

@@ -35,8 +35,8 @@ static void read_records(struct tr_reader *in, struct tr_writer *out)
     struct tr_frame_record record;
     while (tr_frame_get_record(in, &record)) {
         size_t before = out->size;
-        TR_ASSERT(record.record.list_count <= TR_LIST_MAX &&
-                  record.record.from_count <= TR_FROM_MAX);
+        TR_ASSERT(record.record.head.replicas.count <= TR_SET_MAX &&
+                  record.record.head.from.count <= TR_FROM_MAX);
         tr_frame_put_record(out, &record);
         TR_ASSERT(out->size - before <= tr_frame_record_bound(&record));
     }

@@ -25,8 +25,8 @@ static void read_entries(const uint8_t *bytes, size_t size)
             continue;
         struct tr_reader in = tr_reader_on(again, out.size);
         TR_ASSERT(tr_log_get(&in, &second) == TR_LOG_GET_ONE);
-        TR_ASSERT(second.record.id == entry.record.id &&
-                  second.record.due_ms == entry.record.due_ms);
+        TR_ASSERT(second.record.head.key.id == entry.record.head.key.id &&
+                  second.record.head.due_ms == entry.record.head.due_ms);
         TR_ASSERT(tr_span_equals(second.record.opaque, entry.record.opaque));
     }
 }

@@ -78,23 +78,22 @@ static struct tr_record make(tr_timer_id id, uint64_t part, struct tr_random *ra
     static char text[3000];
     memset(text, 'o', sizeof text);
     struct tr_record record = {
-        .id = id,
-        .part = part,
-        .version = tr_random_next(random),
-        .version_node = 3,
-        .sequence = tr_random_below(random, 1000),
-        .attempt = (uint32_t)tr_random_below(random, 9),
-        .moves = (uint32_t)tr_random_below(random, 300),
-        .due_ms = tr_random_below(random, TR_TIME_MAX),
-        .lag_ms = tr_random_below(random, 100000),
+        .head.key.id = id,
+        .head.key.part = part,
+        .head.order.version = tr_random_next(random),
+        .head.order.version_node = 3,
+        .head.order.sequence = tr_random_below(random, 1000),
+        .head.order.attempt = (uint32_t)tr_random_below(random, 9),
+        .head.order.moves = (uint32_t)tr_random_below(random, 300),
+        .head.due_ms = tr_random_below(random, TR_TIME_MAX),
+        .head.lag_ms = tr_random_below(random, 100000),
         .interval_ms = tr_random_below(random, (uint64_t)1 << 40),
         .repeat_ms = tr_random_below(random, 2) * tr_random_below(random, (uint64_t)1 << 45),
-        .factor = 1 + (uint32_t)tr_random_below(random, 200),
-        .flags = TR_RECORD_KEYED,
-        .had = 5,
-        .list_count = 2,
-        .list = {0, 7},
-        .segment = (uint32_t)tr_random_below(random, 1 << 24),
+        .head.factor = 1 + (uint32_t)tr_random_below(random, 200),
+        .head.flags = TR_RECORD_KEYED,
+        .head.replicas.count = 2,
+        .head.replicas.members = {0, 7},
+        .head.segment = (uint32_t)tr_random_below(random, 1 << 24),
         .uri = id % 2 == 0 ? TR_SPAN("http://a/1") : TR_SPAN("https://b:99/other?x"),
         .opaque = {text, tr_random_below(random, id % 9 == 0 ? 3000 : 80)},
         .content_type = id % 3 == 0 ? TR_SPAN("application/json") : TR_SPAN(""),
@@ -106,21 +105,20 @@ static struct tr_record make(tr_timer_id id, uint64_t part, struct tr_random *ra
 
 static void assert_same(const struct tr_record *a, const struct tr_record *b)
 {
-    assert_int_equal(a->id, b->id);
-    assert_int_equal(a->part, b->part);
-    struct tr_order x = tr_record_order(a);
-    struct tr_order y = tr_record_order(b);
+    assert_int_equal(a->head.key.id, b->head.key.id);
+    assert_int_equal(a->head.key.part, b->head.key.part);
+    struct tr_order x = a->head.order;
+    struct tr_order y = b->head.order;
     assert_int_equal(tr_order_compare(&x, &y), 0);
-    assert_int_equal(a->due_ms, b->due_ms);
-    assert_int_equal(a->lag_ms, b->lag_ms);
+    assert_int_equal(a->head.due_ms, b->head.due_ms);
+    assert_int_equal(a->head.lag_ms, b->head.lag_ms);
     assert_int_equal(a->interval_ms, b->interval_ms);
     assert_int_equal(a->repeat_ms, b->repeat_ms);
-    assert_int_equal(a->factor, b->factor);
-    assert_int_equal(a->flags, b->flags);
-    assert_int_equal(a->had, b->had);
-    assert_int_equal(a->list_count, b->list_count);
-    assert_int_equal(a->list[1], b->list[1]);
-    assert_int_equal(a->segment, b->segment);
+    assert_int_equal(a->head.factor, b->head.factor);
+    assert_int_equal(a->head.flags, b->head.flags);
+    assert_int_equal(a->head.replicas.count, b->head.replicas.count);
+    assert_int_equal(a->head.replicas.members[1], b->head.replicas.members[1]);
+    assert_int_equal(a->head.segment, b->head.segment);
     assert_true(tr_span_equals(a->uri, b->uri));
     assert_true(tr_span_equals(a->opaque, b->opaque));
     assert_true(tr_span_equals(a->content_type, b->content_type));
@@ -160,10 +158,10 @@ static void the_book_holds_what_a_list_would(void **state)
             assert_true(refs[at] != TR_ARENA_NONE);
             model[at] = record;
         } else {
-            model[at].sequence = record.sequence * 1000;
-            model[at].attempt = record.attempt;
-            model[at].due_ms = record.due_ms;
-            model[at].lag_ms = record.lag_ms;
+            model[at].head.order.sequence = record.head.order.sequence * 1000;
+            model[at].head.order.attempt = record.head.order.attempt;
+            model[at].head.due_ms = record.head.due_ms;
+            model[at].head.lag_ms = record.head.lag_ms;
             refs[at] = tr_book_update(&book, refs[at], &model[at]);
             assert_true(refs[at] != TR_ARENA_NONE);
         }
@@ -172,15 +170,15 @@ static void the_book_holds_what_a_list_would(void **state)
             tr_book_unpack(&book, refs[at], &held);
             /* The model's opaque is always the same letters: sizes tell. */
             assert_same(&held, &model[at]);
-            assert_true(tr_book_matches(&book, refs[at], TR_STATE_UNSAFE, held.due_ms));
-            assert_false(tr_book_matches(&book, refs[at], TR_STATE_ARMED, held.due_ms));
+            assert_true(tr_book_matches(&book, refs[at], TR_STATE_UNSAFE, held.head.due_ms));
+            assert_false(tr_book_matches(&book, refs[at], TR_STATE_ARMED, held.head.due_ms));
         }
         if (i % 5000 == 0)
             assert_true(tr_book_valid(&book));
     }
     uint64_t reg = 0;
     for (unsigned i = 0; i < IDS; i++) {
-        if (refs[i] != TR_ARENA_NONE && model[i].part == 0 && model[i].tag_count > 0)
+        if (refs[i] != TR_ARENA_NONE && model[i].head.key.part == 0 && model[i].tag_count > 0)
             reg += 2;
     }
     tr_ref tag = tr_strings_find(&book.tags, TR_SPAN("REG"));
@@ -232,7 +230,7 @@ static void a_walk_is_in_hash_order_and_survives_changes(void **state)
             struct tr_record record =
                 make(100000 + tr_random_below(&random, 1000000000), 0, &random);
             record.opaque.size = 10;
-            if (tr_book_find(&book, record.id, 0) == TR_ARENA_NONE)
+            if (tr_book_find(&book, record.head.key.id, 0) == TR_ARENA_NONE)
                 assert_true(tr_book_insert(&book, &record) != TR_ARENA_NONE);
         }
     }
@@ -283,13 +281,13 @@ static void a_record_of_60_bytes_takes_112(void **state)
     char opaque[60] = {0};
     size_t before = tr_arena_used(&arena);
     for (uint64_t i = 0; i < 100000; i++) {
-        struct tr_record record = {.id = i,
-                                   .version = i,
-                                   .sequence = 1,
-                                   .due_ms = 1700000000000u,
+        struct tr_record record = {.head.key.id = i,
+                                   .head.order.version = i,
+                                   .head.order.sequence = 1,
+                                   .head.due_ms = 1700000000000u,
                                    .interval_ms = 3600000,
-                                   .factor = 2,
-                                   .list_count = 1,
+                                   .head.factor = 2,
+                                   .head.replicas.count = 1,
                                    .uri = TR_SPAN("http://127.0.0.1:1234/pop"),
                                    .opaque = {opaque, 60}};
         assert_true(tr_book_insert(&book, &record) != TR_ARENA_NONE);
@@ -306,30 +304,30 @@ static void who_has_let_go_keeps_its_place(void **state)
     struct tr_book book;
     void *region = new_arena(&arena, REGION);
     assert_true(tr_book_init(&book, &arena));
-    struct tr_record record = {.id = 7,
-                               .version = 1,
-                               .sequence = 1,
+    struct tr_record record = {.head.key.id = 7,
+                               .head.order.version = 1,
+                               .head.order.sequence = 1,
                                .interval_ms = 1000,
-                               .factor = 2,
-                               .list_count = 1,
-                               .flags = TR_RECORD_MOVING,
-                               .from = {11, 12, 13, 14},
-                               .from_count = 4,
+                               .head.factor = 2,
+                               .head.replicas.count = 1,
+                               .head.flags = TR_RECORD_MOVING,
+                               .head.from.members = {11, 12, 13, 14},
+                               .head.from.count = 4,
                                .uri = TR_SPAN("http://127.0.0.1:1234/pop")};
     tr_ref ref = tr_book_insert(&book, &record);
     assert_true(ref != TR_ARENA_NONE);
     tr_book_forget(&book, ref, 11);
     tr_book_forget(&book, ref, 13);
     tr_book_unpack(&book, ref, &record);
-    record.sequence = 300;
+    record.head.order.sequence = 300;
     ref = tr_book_update(&book, ref, &record);
     assert_true(ref != TR_ARENA_NONE);
 
     uint16_t places[TR_FROM_MAX] = {0};
     tr_book_unpack(&book, ref, &record);
-    assert_int_equal(record.from_count, 2);
-    assert_int_equal(record.from[0], 12);
-    assert_int_equal(record.from[1], 14);
+    assert_int_equal(record.head.from.count, 2);
+    assert_int_equal(record.head.from.members[0], 12);
+    assert_int_equal(record.head.from.members[1], 14);
     assert_int_equal(tr_record_places(&record, places), 4);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(places[i], 11 + i);

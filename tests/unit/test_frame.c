@@ -7,20 +7,19 @@
 static const struct tr_frame_record sample = {
     .record =
         {
-            .id = 0x1122334455667788,
-            .version = 77,
-            .version_node = 513,
-            .sequence = 3,
-            .attempt = 2,
-            .moves = 1,
-            .lag_ms = 40,
+            .head.key.id = 0x1122334455667788,
+            .head.order.version = 77,
+            .head.order.version_node = 513,
+            .head.order.sequence = 3,
+            .head.order.attempt = 2,
+            .head.order.moves = 1,
+            .head.lag_ms = 40,
             .interval_ms = 60000,
             .repeat_ms = 600000,
-            .factor = 3,
-            .flags = TR_RECORD_KEYED,
-            .had = 5,
-            .list_count = 3,
-            .from_count = 2,
+            .head.factor = 3,
+            .head.flags = TR_RECORD_KEYED,
+            .head.replicas.count = 3,
+            .head.from.count = 2,
             .tag_count = 1,
             .uri = {"http://a/", 9},
             .opaque = {"x\0y", 3},
@@ -56,16 +55,16 @@ static void a_record_is_read_back(void **state)
     assert_int_equal(back.heard_ms, 99);
 
     assert_true(tr_frame_get_record(&in, &record));
-    struct tr_order a = tr_record_order(&sample.record);
-    struct tr_order b = tr_record_order(&record.record);
+    struct tr_order a = sample.record.head.order;
+    struct tr_order b = record.record.head.order;
     assert_int_equal(tr_order_compare(&a, &b), 0);
-    assert_int_equal(record.record.id, sample.record.id);
+    assert_int_equal(record.record.head.key.id, sample.record.head.key.id);
     assert_int_equal(record.due_in_ms, -1234);
-    assert_int_equal(record.record.lag_ms, 40);
+    assert_int_equal(record.record.head.lag_ms, 40);
     assert_int_equal(record.record.repeat_ms, 600000);
-    assert_int_equal(record.record.list_count, 3);
+    assert_int_equal(record.record.head.replicas.count, 3);
     assert_true(tr_span_equals(record.list[2], sample.list[2]));
-    assert_int_equal(record.record.from_count, 2);
+    assert_int_equal(record.record.head.from.count, 2);
     assert_true(tr_span_equals(record.from[0], sample.from[0]));
     assert_true(tr_span_equals(record.record.opaque, sample.record.opaque));
     assert_true(tr_span_equals(record.record.uri, sample.record.uri));
@@ -127,7 +126,7 @@ static void what_operations_say_is_read_back(void **state)
     assert_true(tr_frame_get_write(&in, &write_back));
     assert_int_equal(write_back.operation, 1000);
     assert_int_equal(write_back.mode, TR_WRITE_CREATE);
-    assert_int_equal(write_back.record.record.id, sample.record.id);
+    assert_int_equal(write_back.record.record.head.key.id, sample.record.head.key.id);
     assert_false(tr_frame_get_write(&in, &write_back) || in.is_short);
 
     out.size = 0;
@@ -207,7 +206,7 @@ static void what_is_out_of_bounds_is_refused(void **state)
     struct tr_frame_record record;
     struct tr_frame frame = {.kind = TR_FRAME_COPIES};
     struct tr_frame_record bad = sample;
-    bad.record.flags = 128;
+    bad.record.head.flags = 128;
     struct tr_reader in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &frame, &bad));
     assert_true(tr_frame_get(&in, &back));
     assert_false(tr_frame_get_record(&in, &record));

@@ -40,7 +40,7 @@ static uint64_t append(struct file *file, uint64_t id, uint64_t synced)
 {
     uint8_t *at = file->bytes + file->end;
     struct tr_writer writer = tr_writer_on(at + TR_LOG_BATCH_HEAD, 1000);
-    struct tr_record record = {.id = id, .version = id};
+    struct tr_record record = {.head.key.id = id, .head.order.version = id};
     tr_log_put_short(&writer, TR_LOG_TOMBSTONE, &record);
     file->end += tr_log_batch_seal(at, writer.size, file->first + file->end, synced);
     return file->first + file->end;
@@ -87,22 +87,21 @@ static void entries_are_read_back(void **state)
     (void)state;
     static uint8_t bytes[SIZE];
     struct tr_writer writer = tr_writer_on(bytes, sizeof bytes);
-    struct tr_record record = {.id = 1,
-                               .part = 3,
-                               .version = 1ull << 60,
-                               .version_node = 2,
-                               .sequence = 300,
-                               .attempt = 4,
-                               .moves = 5,
-                               .due_ms = TR_TIME_MAX,
-                               .lag_ms = 6,
+    struct tr_record record = {.head.key.id = 1,
+                               .head.key.part = 3,
+                               .head.order.version = 1ull << 60,
+                               .head.order.version_node = 2,
+                               .head.order.sequence = 300,
+                               .head.order.attempt = 4,
+                               .head.order.moves = 5,
+                               .head.due_ms = TR_TIME_MAX,
+                               .head.lag_ms = 6,
                                .interval_ms = 7,
                                .repeat_ms = 8,
-                               .factor = 9,
-                               .flags = TR_RECORD_DEAD,
-                               .had = 10,
-                               .list_count = 2,
-                               .list = {0, 513},
+                               .head.factor = 9,
+                               .head.flags = TR_RECORD_DEAD,
+                               .head.replicas.count = 2,
+                               .head.replicas.members = {0, 513},
                                .tag_count = 1,
                                .uri = TR_SPAN("http://u"),
                                .opaque = TR_SPAN("o\0o"),
@@ -117,13 +116,13 @@ static void entries_are_read_back(void **state)
     struct tr_log_entry entry;
     assert_int_equal(tr_log_get(&reader, &entry), TR_LOG_GET_ONE);
     assert_int_equal(entry.type, TR_LOG_RECORD);
-    assert_int_equal(entry.record.part, 3);
-    assert_int_equal(entry.record.list[1], 513);
+    assert_int_equal(entry.record.head.key.part, 3);
+    assert_int_equal(entry.record.head.replicas.members[1], 513);
     assert_true(tr_span_equals(entry.record.opaque, record.opaque));
     assert_true(tr_span_equals(entry.record.tags[0].name, TR_SPAN("TAG")));
     assert_int_equal(tr_log_get(&reader, &entry), TR_LOG_GET_ONE);
     assert_int_equal(entry.type, TR_LOG_SHORT);
-    assert_int_equal(entry.record.due_ms, TR_TIME_MAX);
+    assert_int_equal(entry.record.head.due_ms, TR_TIME_MAX);
     assert_int_equal(tr_log_get(&reader, &entry), TR_LOG_GET_ONE);
     assert_true((int64_t)entry.number == -3);
     assert_int_equal(tr_log_get(&reader, &entry), TR_LOG_GET_ONE);

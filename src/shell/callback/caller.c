@@ -155,7 +155,7 @@ static struct tr_call *new_call(struct tr_caller *caller, const struct tr_effect
     char *bytes = (char *)(call + 1);
     struct tr_writer out = tr_writer_on(bytes, cap);
     tr_callback_put_request(&out, caller->daemon->node, record, uri,
-                            record->due_ms - record->lag_ms);
+                            record->head.due_ms - record->head.lag_ms);
     *call = (struct tr_call){
         .caller = caller,
         .flight = effect->of.fire.flight,

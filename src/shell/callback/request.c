@@ -6,7 +6,7 @@ void tr_callback_put_request(struct tr_writer *out, const struct tr_node *node,
                              const struct tr_record *record, const struct tr_uri *uri,
                              tr_steady_ms due_ms)
 {
-    struct tr_timer_text text = tr_node_text(node, record->id, record->factor);
+    struct tr_timer_text text = tr_node_text(node, record->head.key.id, record->head.factor);
     uint64_t sequence = tr_record_pop(record);
     tr_put_text(out, "POST ");
     if (uri->target.size == 0 || uri->target.text[0] != '/')
@@ -26,12 +26,12 @@ void tr_callback_put_request(struct tr_writer *out, const struct tr_node *node,
     tr_put_text(out, "\r\nX-Timer-ID: ");
     tr_put_timer_text(out, &text);
     tr_put_text(out, "\r\nX-Timer-Version: ");
-    tr_put_hex(out, record->version, 16);
+    tr_put_hex(out, record->head.order.version, 16);
     tr_put_text(out, "\r\nce-specversion: 1.0\r\nce-type: tryst.timer.pop\r\nce-source: /timers\r\n"
                      "ce-id: ");
-    tr_put_hex(out, record->id, 16);
+    tr_put_hex(out, record->head.key.id, 16);
     tr_put_text(out, "/");
-    tr_put_hex(out, record->version, 16);
+    tr_put_hex(out, record->head.order.version, 16);
     tr_put_text(out, "/");
     tr_put_decimal(out, sequence);
     tr_put_text(out, "\r\nce-time: ");

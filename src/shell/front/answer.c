@@ -125,9 +125,9 @@ static void put_tags(struct tr_writer *out, const struct tr_record *record)
 
 static const char *state_of(const struct tr_record *record)
 {
-    if ((record->flags & TR_RECORD_DEAD) != 0)
+    if ((record->head.flags & TR_RECORD_DEAD) != 0)
         return "dead";
-    return record->attempt > 0 || record->part > 0 ? "retrying" : "pending";
+    return record->head.order.attempt > 0 || record->head.key.part > 0 ? "retrying" : "pending";
 }
 
 /* Nodes by their addresses, in their order. */
@@ -149,9 +149,9 @@ static void put_timer(struct tr_writer *out, const struct tr_node *node, uint32_
 {
     struct tr_record record;
     tr_node_record(node, ref, &record);
-    struct tr_timer_text text = tr_node_text(node, record.id, record.factor);
+    struct tr_timer_text text = tr_node_text(node, record.head.key.id, record.head.factor);
     uint64_t repeat = record.repeat_ms > 0 ? record.repeat_ms : record.interval_ms;
-    bool is_dead = (record.flags & TR_RECORD_DEAD) != 0;
+    bool is_dead = (record.head.flags & TR_RECORD_DEAD) != 0;
     tr_steady_ms now = tr_node_steady(node);
     tr_put_text(out, "{\"id\":\"");
     tr_put_timer_text(out, &text);
@@ -162,7 +162,7 @@ static void put_timer(struct tr_writer *out, const struct tr_node *node, uint32_
     tr_put_text(out, "}");
     put_callback(out, &record);
     tr_put_text(out, ",\"reliability\":{\"replication-factor\":");
-    tr_put_decimal(out, record.factor);
+    tr_put_decimal(out, record.head.factor);
     tr_put_text(out, "}");
     put_tags(out, &record);
     tr_put_text(out, ",\"state\":\"");
@@ -170,19 +170,19 @@ static void put_timer(struct tr_writer *out, const struct tr_node *node, uint32_
     tr_put_text(out, "\",\"sequence-number\":");
     tr_put_decimal(out, tr_record_pop(&record));
     tr_put_text(out, ",\"attempts\":");
-    tr_put_decimal(out, record.attempt);
+    tr_put_decimal(out, record.head.order.attempt);
     tr_put_text(out, is_dead ? ",\"forgotten-at\":\"" : ",\"next-pop\":\"");
-    tr_put_rfc3339(out, tr_node_wall(node, record.due_ms));
+    tr_put_rfc3339(out, tr_node_wall(node, record.head.due_ms));
     tr_put_text(out, is_dead ? "\",\"forgotten-in-ms\":" : "\",\"next-pop-in-ms\":");
-    tr_put_decimal(out, record.due_ms > now ? record.due_ms - now : 0);
+    tr_put_decimal(out, record.head.due_ms > now ? record.head.due_ms - now : 0);
     tr_put_text(out, ",\"version\":\"");
-    tr_put_hex(out, record.version, 16);
+    tr_put_hex(out, record.head.order.version, 16);
     tr_put_text(out, "\",\"replicas\":");
-    put_members(out, node, record.list, record.list_count);
-    if (record.from_count > 0) {
-        bool is_moving = (record.flags & TR_RECORD_MOVING) != 0;
+    put_members(out, node, record.head.replicas.members, record.head.replicas.count);
+    if (record.head.from.count > 0) {
+        bool is_moving = (record.head.flags & TR_RECORD_MOVING) != 0;
         tr_put_text(out, is_moving ? ",\"moving-from\":" : ",\"to-be-told\":");
-        put_members(out, node, record.from, record.from_count);
+        put_members(out, node, record.head.from.members, record.head.from.count);
     }
     tr_put_text(out, "}");
 }
@@ -192,7 +192,9 @@ static size_t timer_bound(const struct tr_node *node, uint32_t ref)
 {
     struct tr_record record;
     tr_node_record(node, ref, &record);
-    return 2048 + 6 * (size_t)TR_LOG_ADDRESS_MAX * (record.list_count + record.from_count + 1u) +
+    return 2048 +
+           6 * (size_t)TR_LOG_ADDRESS_MAX *
+               (record.head.replicas.count + record.head.from.count + 1u) +
            6 * (record.uri.size + record.opaque.size + record.content_type.size +
                 (size_t)record.tag_count * (TR_TAG_SIZE + 16));
 }
@@ -202,12 +204,12 @@ static void put_resync_timer(struct tr_writer *out, const struct tr_node *node, 
 {
     struct tr_record record;
     tr_node_record(node, ref, &record);
-    struct tr_timer_text text = tr_node_text(node, record.id, record.factor);
+    struct tr_timer_text text = tr_node_text(node, record.head.key.id, record.head.factor);
     uint64_t repeat = record.repeat_ms > 0 ? record.repeat_ms : record.interval_ms;
     tr_put_text(out, "{\"TimerID\":\"");
     tr_put_timer_text(out, &text);
     tr_put_text(out, "\",\"OldReplicas\":");
-    put_members(out, node, record.list, record.list_count);
+    put_members(out, node, record.head.replicas.members, record.head.replicas.count);
     tr_put_text(out, ",\"Timer\":{\"timing\":{\"interval\":");
     tr_put_seconds(out, record.interval_ms);
     tr_put_text(out, ",\"repeat-for\":");
@@ -219,7 +221,7 @@ static void put_resync_timer(struct tr_writer *out, const struct tr_node *node, 
     tr_put_text(out, ",\"reliability\":{\"cluster-view-id\":\"");
     tr_put_hex(out, tr_node_view(node), 16);
     tr_put_text(out, "\",\"replicas\":");
-    put_members(out, node, record.list, record.list_count);
+    put_members(out, node, record.head.replicas.members, record.head.replicas.count);
     tr_put_text(out, "}");
     put_tags(out, &record);
     tr_put_text(out, "}}");
@@ -238,12 +240,12 @@ static void put_page(struct tr_answer *answer, const struct tr_node *node,
     for (uint32_t i = 0; i < effect->of.page.count; i++) {
         struct tr_record record;
         tr_node_record(node, effect->of.page.refs[i], &record);
-        if (out->size > PAGE_MAX && record.id != last) {
+        if (out->size > PAGE_MAX && record.head.key.id != last) {
             has_more = true;
             cursor = tr_book_hash(last);
             break;
         }
-        last = record.id;
+        last = record.head.key.id;
         reserve(out, timer_bound(node, effect->of.page.refs[i]));
         if (i > 0)
             tr_put_text(out, ",");
