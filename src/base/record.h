@@ -46,6 +46,11 @@ struct tr_key {
     uint64_t part;
 };
 
+static inline bool tr_key_equals(const struct tr_key *a, const struct tr_key *b)
+{
+    return a->id == b->id && a->part == b->part;
+}
+
 /* Which of two states of a record is the later one, wherever and in whatever order they arrive. */
 struct tr_order {
     uint64_t version;      /* a stamp: 48 bits of milliseconds, 16 of a counter */

@@ -49,7 +49,7 @@ static void ask_all(struct tr_node *node, struct tr_operation *operation)
                 (struct tr_message){
                     .kind = MESSAGE_ASK,
                     .operation = operation->number,
-                    .id = operation->id,
+                    .key.id = operation->id,
                     .order = {.attempt =
                                   operation->kind == TR_API_REDRIVE ? TR_ASK_REDRIVE : TR_ASK_READ,
                               .sequence = operation->sequence},
@@ -70,10 +70,9 @@ void tr_ask_begin(struct tr_node *node, struct tr_operation *operation,
 /* The higher of what was heard: of one part by its order, and the timer before its parts. */
 static bool is_above(const struct tr_record *a, const struct tr_record *b)
 {
-    struct tr_order x = a->head.order;
-    struct tr_order y = b->head.order;
-    return a->head.key.part == b->head.key.part ? tr_order_compare(&x, &y) > 0
-                                                : a->head.key.part < b->head.key.part;
+    return a->head.key.part == b->head.key.part
+               ? tr_order_compare(&a->head.order, &b->head.order) > 0
+               : a->head.key.part < b->head.key.part;
 }
 
 static void hear(struct tr_node *node, struct tr_operation *operation, uint16_t member,

@@ -139,7 +139,7 @@ static int64_t begin_of(const struct tr_record *record, int64_t due_ms)
 void tr_hear_sample(struct tr_node *node, const struct tr_record *outcome, int64_t due_in_ms)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, outcome->head.key.id, outcome->head.key.part);
+    tr_ref ref = tr_book_find(&node->book, &outcome->head.key);
     if (ref == TR_ARENA_NONE || outcome->head.key.part != 0 || node->sample_count == SAMPLES_MAX)
         return;
     tr_book_unpack(&node->book, ref, &held);
@@ -176,10 +176,7 @@ void tr_send_samples(struct tr_node *node, uint16_t index)
             record.head.key.part != 0 || tr_book_state(&node->book, ref) != TR_STATE_ARMED ||
             !tr_is_listed(&record, 0) || !tr_is_listed(&record, index))
             continue;
-        tr_send(node, index,
-                (struct tr_message){.kind = MESSAGE_OUTCOME,
-                                    .id = record.head.key.id,
-                                    .part = record.head.key.part});
+        tr_send(node, index, (struct tr_message){.kind = MESSAGE_OUTCOME, .key = record.head.key});
         sent++;
     }
     if (sent == 0)

@@ -80,8 +80,7 @@ static bool claim(struct tr_node *node, const struct tr_record *record, bool is_
         is_told &= tr_send(node, names[i],
                            (struct tr_message){
                                .kind = MESSAGE_CLAIM,
-                               .id = record->head.key.id,
-                               .part = record->head.key.part,
+                               .key = record->head.key,
                                .order = record->head.order,
                            });
     }
@@ -191,8 +190,8 @@ void tr_backlog_heard(struct tr_node *node, uint16_t index)
 static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
                                          const struct tr_record *record, uint64_t hold_ms)
 {
-    struct tr_recent_note *note = tr_recent_place(&node->claims, record->head.key.id,
-                                                  record->head.key.part, node->time.now_ms);
+    struct tr_recent_note *note =
+        tr_recent_place(&node->claims, &record->head.key, node->time.now_ms);
     if (note == NULL)
         return NULL;
     note->order = record->head.order;
@@ -210,8 +209,7 @@ static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
 static struct tr_recent_note *hear(struct tr_node *node, uint16_t peer,
                                    const struct tr_record *record)
 {
-    struct tr_recent_note *held =
-        tr_recent_find(&node->claims, record->head.key.id, record->head.key.part);
+    struct tr_recent_note *held = tr_recent_find(&node->claims, &record->head.key);
     struct tr_order order = record->head.order;
     bool is_held = held != NULL && held->until_ms > node->time.now_ms;
     int above = is_held ? tr_order_compare(&held->order, &order) : 0;
@@ -255,8 +253,7 @@ uint16_t tr_moved_by(const struct tr_node *node, const struct tr_record *record)
 {
     if (node->claims.busy_until_ms <= node->time.now_ms)
         return TR_MEMBER_NONE;
-    const struct tr_recent_note *note =
-        tr_recent_find(&node->claims, record->head.key.id, record->head.key.part);
+    const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->head.key);
     struct tr_order order = record->head.order;
     bool is_it = note != NULL && note->is_moved && note->until_ms > node->time.now_ms &&
                  tr_order_compare(&note->order, &order) > 0;
@@ -302,8 +299,7 @@ static bool is_in_backlog(const struct tr_node *node, const struct tr_record *re
 
 tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_record *record)
 {
-    const struct tr_recent_note *note =
-        tr_recent_find(&node->claims, record->head.key.id, record->head.key.part);
+    const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->head.key);
     tr_mono_ms end_ms = backlogs_end(node, record);
     if (note != NULL && note->peer != 0 && !note->is_past && !note->is_moved) {
         const struct tr_peer *peer = &node->peers[note->peer];
@@ -317,8 +313,7 @@ tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_record *r
 
 bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record)
 {
-    const struct tr_recent_note *claimed =
-        tr_recent_find(&node->claims, record->head.key.id, record->head.key.part);
+    const struct tr_recent_note *claimed = tr_recent_find(&node->claims, &record->head.key);
     if (claimed == NULL)
         return is_in_backlog(node, record);
     const struct tr_peer *peer = &node->peers[claimed->peer];
@@ -358,8 +353,7 @@ static bool is_undecided(const struct tr_node *node, uint16_t peer, const struct
 void tr_claim_prepare(const struct tr_node *node, uint16_t peer, struct tr_record *record)
 {
     if (!is_undecided(node, peer, record) ||
-        tr_recent_has_place(&node->claims, record->head.key.id, record->head.key.part,
-                            node->time.now_ms))
+        tr_recent_has_place(&node->claims, &record->head.key, node->time.now_ms))
         return;
     tr_cover(&node->trial, RULE_CLAIMS_FULL);
     uint64_t late_ms = node->time.steady_ms + decision_ms(node, peer) - record->head.due_ms;
@@ -380,8 +374,7 @@ bool tr_claim_is_open(const struct tr_node *node, const struct tr_record *record
 {
     if (node->claims.busy_until_ms <= node->time.now_ms)
         return false;
-    const struct tr_recent_note *note =
-        tr_recent_find(&node->claims, record->head.key.id, record->head.key.part);
+    const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->head.key);
     struct tr_order order = record->head.order;
     return note != NULL && note->is_open && note->until_ms > node->time.now_ms &&
            tr_order_compare(&note->order, &order) == 0;
@@ -392,8 +385,7 @@ void tr_claim_close(struct tr_node *node, const struct tr_record *record)
     struct tr_record held;
     if (node->claims.busy_until_ms <= node->time.now_ms)
         return;
-    struct tr_recent_note *note =
-        tr_recent_find(&node->claims, record->head.key.id, record->head.key.part);
+    struct tr_recent_note *note = tr_recent_find(&node->claims, &record->head.key);
     struct tr_order order = record->head.order;
     if (note == NULL || !note->is_open || tr_order_compare(&note->order, &order) != 0)
         return; /* another write's */

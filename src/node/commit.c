@@ -352,8 +352,8 @@ void tr_log_answer(struct tr_node *node, struct tr_effects *out)
         node->waiting_head++;
         if (waiting->ref != TR_ARENA_NONE && tr_arena_holds(&node->arena, waiting->ref) &&
             tr_book_state(&node->book, waiting->ref) == TR_STATE_UNSAFE &&
-            tr_book_id(&node->book, waiting->ref) == waiting->id &&
-            tr_book_version(&node->book, waiting->ref) == waiting->version)
+            tr_book_id(&node->book, waiting->ref) == waiting->key.id &&
+            tr_book_version(&node->book, waiting->ref) == waiting->order.version)
             tr_arm(node, waiting->ref);
         if (waiting->then != THEN_ANSWER)
             tr_told(node, waiting, out);
@@ -363,7 +363,7 @@ void tr_log_answer(struct tr_node *node, struct tr_effects *out)
         effect->of.answer.token = waiting->token;
         effect->of.answer.status = 200;
         effect->of.answer.has_location = waiting->has_location;
-        effect->of.answer.location = tr_node_text(node, waiting->id, waiting->factor);
+        effect->of.answer.location = tr_node_text(node, waiting->key.id, waiting->factor);
         effect->of.answer.detail = NULL;
     }
 }

@@ -36,8 +36,7 @@
 /* One callback under way. */
 struct tr_flight {
     tr_ref ref; /* where its record was */
-    tr_timer_id id;
-    uint64_t part;
+    struct tr_key key;
     struct tr_order order;
     uint32_t destination;
     uint32_t next; /* of the free ones, or of the ended ones */
@@ -82,15 +81,13 @@ struct tr_waiting {
     uint64_t token; /* 0: nobody is to be answered */
     uint64_t batch; /* set by tr_wait */
     tr_mono_ms since_ms;
-    tr_timer_id id;
-    uint64_t version;
+    struct tr_key key;
+    struct tr_order order;
     tr_ref ref; /* TR_ARENA_NONE: nothing is to be armed */
     uint32_t factor;
     bool has_location;
     enum tr_then then;
     uint16_t peer;
-    uint64_t part;
-    struct tr_order order;
 };
 
 /* A node that this store has heard of. */
@@ -142,8 +139,7 @@ struct tr_message {
     enum tr_frame_result result; /* of ANSWER */
     uint8_t mask; /* of MARK; of DROP: 1, that order alone; of ANSWER: 1, look at the record */
     uint64_t operation;
-    tr_timer_id id;
-    uint64_t part;
+    struct tr_key key;
     struct tr_order order; /* of ASK: the mode as attempt, the sequence */
 };
 
@@ -463,7 +459,7 @@ void tr_drop(struct tr_node *node, tr_ref ref); /* lets a record go, here alone 
 /* Likewise one whose time is over: nothing of it can be on its way any more. */
 void tr_forget(struct tr_node *node, tr_ref ref);
 /* Whether it will be remembered that it was let go. If not, and it can wait, it is not yet. */
-bool tr_can_drop(const struct tr_node *node, tr_timer_id id, uint64_t part);
+bool tr_can_drop(const struct tr_node *node, const struct tr_key *key);
 /* That what is at its order, or below, was let go; or that this write alone was taken back. */
 void tr_note_dropped(struct tr_node *node, const struct tr_record *record);
 void tr_note_taken_back(struct tr_node *node, const struct tr_record *record);

@@ -155,20 +155,25 @@ static tr_mono_ms free_from(const struct tr_node *node)
     return node->time.now_ms + TOMBSTONE_MS - DROP_YOUNG_MS;
 }
 
-bool tr_can_drop(const struct tr_node *node, tr_timer_id id, uint64_t part)
+bool tr_can_drop(const struct tr_node *node, const struct tr_key *key)
 {
-    bool can =
-        !tr_is_clustered(node) || tr_recent_has_place(&node->dropped, id, part, free_from(node));
+    bool can = !tr_is_clustered(node) || tr_recent_has_place(&node->dropped, key, free_from(node));
     if (!can)
         tr_cover(&node->trial, RULE_DROPS_FULL);
     return can;
 }
 
+/* A key that no part has: what is noted of the timer itself stays. */
+static struct tr_key taken_back_key(const struct tr_record *record)
+{
+    return (struct tr_key){record->head.key.id, ~record->head.order.version};
+}
+
 static const struct tr_recent_note *find_taken_back(const struct tr_node *node,
                                                     const struct tr_record *record)
 {
-    const struct tr_recent_note *note =
-        tr_recent_find(&node->dropped, record->head.key.id, ~record->head.order.version);
+    struct tr_key key = taken_back_key(record);
+    const struct tr_recent_note *note = tr_recent_find(&node->dropped, &key);
     bool is_it = note != NULL && note->until_ms > node->time.now_ms &&
                  note->order.version == record->head.order.version &&
                  note->order.version_node == record->head.order.version_node;
@@ -185,8 +190,7 @@ const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct 
     if (node->dropped.busy_until_ms <= node->time.now_ms)
         return NULL;
     struct tr_order order = record->head.order;
-    const struct tr_recent_note *dropped =
-        tr_recent_find(&node->dropped, record->head.key.id, record->head.key.part);
+    const struct tr_recent_note *dropped = tr_recent_find(&node->dropped, &record->head.key);
     if (dropped != NULL && dropped->until_ms > node->time.now_ms &&
         tr_order_compare(&dropped->order, &order) >= 0)
         return &dropped->order;
@@ -194,12 +198,12 @@ const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct 
     return dropped != NULL ? &dropped->order : NULL;
 }
 
-static void note_dropped(struct tr_node *node, const struct tr_record *record, uint64_t part)
+static void note_dropped(struct tr_node *node, const struct tr_record *record,
+                         const struct tr_key *key)
 {
     if (!tr_is_clustered(node) || tr_find_dropped(node, record) != NULL)
         return;
-    struct tr_recent_note *note =
-        tr_recent_place(&node->dropped, record->head.key.id, part, free_from(node));
+    struct tr_recent_note *note = tr_recent_place(&node->dropped, key, free_from(node));
     if (note == NULL)
         return; /* who could wait has asked tr_can_drop */
     note->order = record->head.order;
@@ -208,13 +212,13 @@ static void note_dropped(struct tr_node *node, const struct tr_record *record, u
 
 void tr_note_dropped(struct tr_node *node, const struct tr_record *record)
 {
-    note_dropped(node, record, record->head.key.part);
+    note_dropped(node, record, &record->head.key);
 }
 
-/* Under a key that no part has: what is noted of the timer itself stays. */
 void tr_note_taken_back(struct tr_node *node, const struct tr_record *record)
 {
-    note_dropped(node, record, ~record->head.order.version);
+    struct tr_key key = taken_back_key(record);
+    note_dropped(node, record, &key);
 }
 
 void tr_forget(struct tr_node *node, tr_ref ref)

@@ -260,7 +260,7 @@ static bool is_fresh(const struct tr_node *node, const struct tr_record *record)
 static bool find_record(const struct tr_node *node, const struct tr_message *message,
                         struct tr_record *record)
 {
-    tr_ref ref = tr_book_find(&node->book, message->id, message->part);
+    tr_ref ref = tr_book_find(&node->book, &message->key);
     bool is_read = message->kind == MESSAGE_ANSWER && message->result == TR_RESULT_HELD;
     if (ref == TR_ARENA_NONE || (tr_book_state(&node->book, ref) == TR_STATE_UNSAFE && !is_read))
         return false;
@@ -312,7 +312,7 @@ static void put_ask(const struct tr_message *message, struct tr_writer *writer)
     struct tr_frame_ask ask = {
         .operation = message->operation,
         .mode = (enum tr_ask_mode)message->order.attempt,
-        .id = message->id,
+        .id = message->key.id,
         .sequence = message->order.sequence,
     };
     tr_frame_put_ask(writer, &ask);
@@ -322,13 +322,8 @@ static void put_entry(struct tr_node *node, const struct tr_message *message,
                       struct tr_writer *writer)
 {
     struct tr_record record = {
-        .head.key.id = message->id,
-        .head.key.part = message->part,
-        .head.order.version = message->order.version,
-        .head.order.version_node = message->order.version_node,
-        .head.order.sequence = message->order.sequence,
-        .head.order.attempt = message->order.attempt,
-        .head.order.moves = message->order.moves,
+        .head.key = message->key,
+        .head.order = message->order,
     };
     switch (message->kind) {
     case MESSAGE_ACK:

@@ -102,8 +102,7 @@ static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct 
     tr_book_unpack(&node->book, ref, &record);
     *flight = (struct tr_flight){
         .ref = ref,
-        .id = record.head.key.id,
-        .part = record.head.key.part,
+        .key = record.head.key,
         .order = record.head.order,
         .destination = destination,
         .is_used = true,
@@ -124,8 +123,8 @@ void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_
 {
     for (uint32_t i = 0; i < node->flight_fresh; i++) {
         struct tr_flight *flight = &node->flights[i];
-        if (!flight->is_used || flight->ref != before || flight->id != record->head.key.id ||
-            flight->part != record->head.key.part ||
+        if (!flight->is_used || flight->ref != before ||
+            !tr_key_equals(&flight->key, &record->head.key) ||
             flight->order.version != record->head.order.version ||
             flight->order.sequence != record->head.order.sequence ||
             flight->order.attempt != record->head.order.attempt)
@@ -535,7 +534,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     part.head.order.sequence = 0;
     part.head.flags = (uint8_t)(record->head.flags & (TR_RECORD_DEAD | TR_RECORD_MOVING));
     tr_cover(&node->trial, RULE_SPLIT_OFF);
-    tr_ref old = tr_book_find(&node->book, part.head.key.id, part.head.key.part);
+    tr_ref old = tr_book_find(&node->book, &part.head.key);
     if (old != TR_ARENA_NONE) { /* a dead one of an older version */
         tr_drop(node, old);
     }
@@ -645,12 +644,13 @@ static bool find_flown(const struct tr_node *node, const struct tr_flight *fligh
                        struct tr_record *record)
 {
     if (!tr_arena_holds(&node->arena, flight->ref) ||
-        tr_book_id(&node->book, flight->ref) != flight->id ||
+        tr_book_id(&node->book, flight->ref) != flight->key.id ||
         tr_book_state(&node->book, flight->ref) != TR_STATE_FLYING)
         return false;
     tr_book_unpack(&node->book, flight->ref, record);
     struct tr_order order = record->head.order;
-    return record->head.key.part == flight->part && tr_order_compare(&order, &flight->order) == 0;
+    return record->head.key.part == flight->key.part &&
+           tr_order_compare(&order, &flight->order) == 0;
 }
 
 static void book_outcome(struct tr_node *node, const struct tr_flight *flight,

@@ -15,7 +15,7 @@
 #include "base/record.h"
 
 struct tr_recent_note {
-    uint64_t key; /* a hash of id and part; 0: never used */
+    uint64_t hash; /* of the key; 0: never used */
     struct tr_order order;
     tr_mono_ms until_ms;  /* it has run out then */
     uint64_t incarnation; /* of the node that it is about, */
@@ -32,12 +32,11 @@ struct tr_recent {
 };
 
 /* The note of a key, or NULL; it may have run out. */
-struct tr_recent_note *tr_recent_find(const struct tr_recent *recent, tr_timer_id id,
-                                      uint64_t part);
+struct tr_recent_note *tr_recent_find(const struct tr_recent *recent, const struct tr_key *key);
 
 /* A slot for a key, marked as its: the one it has, or one whose note runs out before `free_ms`.
  * NULL: all that it may have are taken. */
-struct tr_recent_note *tr_recent_place(struct tr_recent *recent, tr_timer_id id, uint64_t part,
+struct tr_recent_note *tr_recent_place(struct tr_recent *recent, const struct tr_key *key,
                                        tr_mono_ms free_ms);
 
 /* Says how long the note that was placed last is good. */
@@ -50,7 +49,7 @@ static inline void tr_recent_keep(struct tr_recent *recent, struct tr_recent_not
 }
 
 /* Whether tr_recent_place would find one. */
-bool tr_recent_has_place(const struct tr_recent *recent, tr_timer_id id, uint64_t part,
+bool tr_recent_has_place(const struct tr_recent *recent, const struct tr_key *key,
                          tr_mono_ms free_ms);
 
 #endif

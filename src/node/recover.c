@@ -143,7 +143,7 @@ static void apply_record(struct tr_node *node, struct tr_record *record, uint64_
                          bool *is_full)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, record->head.key.id, record->head.key.part);
+    tr_ref ref = tr_book_find(&node->book, &record->head.key);
     forget_strangers(node, record);
     record->head.segment = (uint32_t)(segment & 0xffffff);
     if (ref != TR_ARENA_NONE) {
@@ -170,13 +170,11 @@ static void apply_record(struct tr_node *node, struct tr_record *record, uint64_
 static tr_ref find_held(struct tr_node *node, const struct tr_record *record,
                         struct tr_record *held)
 {
-    tr_ref ref = tr_book_find(&node->book, record->head.key.id, record->head.key.part);
+    tr_ref ref = tr_book_find(&node->book, &record->head.key);
     if (ref == TR_ARENA_NONE)
         return TR_ARENA_NONE;
     tr_book_unpack(&node->book, ref, held);
-    struct tr_order old = held->head.order;
-    struct tr_order new = record->head.order;
-    return tr_order_compare(&old, &new) > 0 ? TR_ARENA_NONE : ref;
+    return tr_order_compare(&held->head.order, &record->head.order) > 0 ? TR_ARENA_NONE : ref;
 }
 
 static void apply_short(struct tr_node *node, const struct tr_record *record)

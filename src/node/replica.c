@@ -77,9 +77,7 @@ static bool localize(struct tr_node *node, struct tr_frame_record *frame)
  * that moved it at once, one. */
 static int compare(const struct tr_node *node, const struct tr_record *a, const struct tr_record *b)
 {
-    struct tr_order x = a->head.order;
-    struct tr_order y = b->head.order;
-    int order = tr_order_compare(&x, &y);
+    int order = tr_order_compare(&a->head.order, &b->head.order);
     if (order != 0)
         return order;
     order = (a->head.flags & TR_RECORD_TOMBSTONE) - (b->head.flags & TR_RECORD_TOMBSTONE);
@@ -106,8 +104,8 @@ static bool ends(const struct tr_record *whole, const struct tr_record *part)
 static bool is_ended(const struct tr_node *node, const struct tr_record *part)
 {
     struct tr_record whole;
-    tr_ref ref =
-        part->head.key.part == 0 ? TR_ARENA_NONE : tr_book_find(&node->book, part->head.key.id, 0);
+    tr_ref ref = part->head.key.part == 0 ? TR_ARENA_NONE
+                                          : tr_book_find_whole(&node->book, part->head.key.id);
     if (ref == TR_ARENA_NONE)
         return false;
     tr_book_unpack(&node->book, ref, &whole);
@@ -217,13 +215,12 @@ static void miss(struct tr_node *node, uint16_t peer)
 static bool holds_lower(const struct tr_node *node, const struct tr_record *record)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, record->head.key.id, record->head.key.part);
+    tr_ref ref = tr_book_find(&node->book, &record->head.key);
     if (ref == TR_ARENA_NONE)
         return false;
     tr_book_unpack(&node->book, ref, &held);
-    struct tr_order own = held.head.order;
     struct tr_order order = record->head.order;
-    return tr_order_compare(&own, &order) < 0;
+    return tr_order_compare(&held.head.order, &order) < 0;
 }
 
 /* There is no room for a record. What is held of before it is others' to pop. */
@@ -242,9 +239,7 @@ static void wait_for(struct tr_node *node, const struct tr_record *record, tr_re
                       .then = then,
                       .token = operation,
                       .peer = peer,
-                      .id = record->head.key.id,
-                      .part = record->head.key.part,
-                      .version = record->head.order.version,
+                      .key = record->head.key,
                       .ref = ref,
                       .order = record->head.order,
                   });
@@ -258,8 +253,7 @@ static void refuse(struct tr_node *node, uint16_t peer, uint64_t operation,
                 .kind = MESSAGE_ANSWER,
                 .operation = operation,
                 .result = result,
-                .id = record->head.key.id,
-                .part = record->head.key.part,
+                .key = record->head.key,
             });
 }
 
@@ -311,7 +305,7 @@ enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mo
 {
     struct tr_record held;
     bool has_any = false;
-    *ref = tr_book_find_part(&node->book, record->head.key.id, record->head.key.part, &has_any);
+    *ref = tr_book_find_part(&node->book, &record->head.key, &has_any);
     bool is_there = *ref != TR_ARENA_NONE;
     if (is_there)
         tr_book_unpack(&node->book, *ref, &held);
@@ -349,9 +343,8 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write
     bool is_sound = localize(node, &write->record);
     /* One that stops is not counted on; but what it holds it does not show after it has ended. */
     bool is_stopping = node->phase != PHASE_READY;
-    bool is_taken =
-        (!is_stopping && !tr_is_out_of_date(node, peer)) ||
-        tr_book_find(&node->book, record->head.key.id, record->head.key.part) != TR_ARENA_NONE;
+    bool is_taken = (!is_stopping && !tr_is_out_of_date(node, peer)) ||
+                    tr_book_find(&node->book, &record->head.key) != TR_ARENA_NONE;
     bool has_room = is_sound && tr_has_room(node, record) && is_taken;
     if (is_sound && write->mode == TR_WRITE_REPLACE)
         tr_claim_prepare(node, peer, record);
@@ -383,7 +376,7 @@ static void learn(struct tr_node *node, uint16_t peer, const struct tr_record *r
 {
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_names(held, names);
-    if (is_busy(node, ref) || !tr_can_drop(node, held->head.key.id, held->head.key.part)) {
+    if (is_busy(node, ref) || !tr_can_drop(node, &held->head.key)) {
         tr_claim_moved(node, peer, record); /* it is met again when that has ended */
         return;
     }
@@ -408,8 +401,7 @@ static void pass_drop(struct tr_node *node, uint16_t peer, const struct tr_recor
     tr_send(node, peer,
             (struct tr_message){
                 .kind = MESSAGE_DROPPED,
-                .id = record->head.key.id,
-                .part = record->head.key.part,
+                .key = record->head.key,
                 .order = *dropped,
             });
 }
@@ -446,8 +438,7 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
         return;
     }
     bool has_any = false;
-    tr_ref ref =
-        tr_book_find_part(&node->book, record->head.key.id, record->head.key.part, &has_any);
+    tr_ref ref = tr_book_find_part(&node->book, &record->head.key, &has_any);
     if (ref == TR_ARENA_NONE && node->phase != PHASE_READY)
         return; /* one that stops takes nothing more: it may be for good */
     bool is_new = ref == TR_ARENA_NONE && tr_is_listed(record, 0);
@@ -503,7 +494,7 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
 void tr_replica_take_back(struct tr_node *node, const struct tr_record *named)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, named->head.key.id, named->head.key.part);
+    tr_ref ref = tr_book_find(&node->book, &named->head.key);
     tr_note_taken_back(node, named);
     if (ref == TR_ARENA_NONE)
         return;
@@ -518,7 +509,6 @@ void tr_replica_take_back(struct tr_node *node, const struct tr_record *named)
 static bool is_kept(struct tr_node *node, uint16_t peer, const struct tr_record *named,
                     uint64_t operation, tr_ref ref, const struct tr_record *held)
 {
-    struct tr_order own = held->head.order;
     struct tr_order order = named->head.order;
     if (!tr_has_room(node, held)) {
         pass_up(node, peer, named);
@@ -528,7 +518,7 @@ static bool is_kept(struct tr_node *node, uint16_t peer, const struct tr_record 
         wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
         return true; /* the very thing, and on its way */
     }
-    if (tr_order_compare(&own, &order) > 0) {
+    if (tr_order_compare(&held->head.order, &order) > 0) {
         tr_cover(&node->trial, RULE_DROP_REFUSED);
         if (operation != 0)
             refuse(node, peer, operation, held, TR_RESULT_STALE);
@@ -537,7 +527,7 @@ static bool is_kept(struct tr_node *node, uint16_t peer, const struct tr_record 
         return true;
     }
     bool is_end = (held->head.flags & TR_RECORD_TOMBSTONE) != 0;
-    if (operation == 0 && is_end && tr_order_compare(&own, &order) == 0) {
+    if (operation == 0 && is_end && tr_order_compare(&held->head.order, &order) == 0) {
         wait_for(node, named, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
         return true; /* it may be the only one to know who else is to hear of the end */
     }
@@ -545,7 +535,7 @@ static bool is_kept(struct tr_node *node, uint16_t peer, const struct tr_record 
         tr_cover(&node->trial, RULE_DROP_BUSY);
         return true; /* it is asked again */
     }
-    if (operation == 0 && !tr_can_drop(node, named->head.key.id, named->head.key.part)) {
+    if (operation == 0 && !tr_can_drop(node, &named->head.key)) {
         tr_claim_moved(node, peer, named); /* likewise; and it is others' to pop */
         miss(node, peer);
         return true;
@@ -557,7 +547,7 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
                      uint64_t operation)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, named->head.key.id, named->head.key.part);
+    tr_ref ref = tr_book_find(&node->book, &named->head.key);
     if (ref != TR_ARENA_NONE) {
         tr_book_unpack(&node->book, ref, &held);
         if (is_kept(node, peer, named, operation, ref, &held))
@@ -595,19 +585,18 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record
 static void give_way(struct tr_node *node, uint16_t peer, const struct tr_record *named)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, named->head.key.id, named->head.key.part);
+    tr_ref ref = tr_book_find(&node->book, &named->head.key);
     if (ref == TR_ARENA_NONE)
         return;
     tr_book_unpack(&node->book, ref, &held);
-    struct tr_order own = held.head.order;
     struct tr_order order = named->head.order;
-    if (is_busy(node, ref) || tr_order_compare(&own, &order) >= 0)
+    if (is_busy(node, ref) || tr_order_compare(&held.head.order, &order) >= 0)
         return;
     if (tr_is_same_write(&held, named) && named->head.order.sequence == held.head.order.sequence) {
         tr_claim_moved(node, peer, named);
         return;
     }
-    if (!tr_has_room(node, &held) || !tr_can_drop(node, named->head.key.id, named->head.key.part)) {
+    if (!tr_has_room(node, &held) || !tr_can_drop(node, &named->head.key)) {
         tr_claim_moved(node, peer, named);
         miss(node, peer);
         return;
@@ -676,7 +665,7 @@ void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame_a
         tr_book_unpack(&node->book, ref, &found);
     bool is_asked = ask->mode == TR_ASK_REDRIVE;
     struct tr_waiting waiting = {
-        .then = THEN_REPLY, .token = ask->operation, .peer = peer, .id = found.head.key.id};
+        .then = THEN_REPLY, .token = ask->operation, .peer = peer, .key.id = found.head.key.id};
     if (is_asked && tr_has_parts_room(node) &&
         tr_redrive(node, ask->id, ask->sequence, waiting) > 0)
         return;
@@ -708,8 +697,7 @@ static void await_record(struct tr_node *node, uint16_t peer, const struct tr_re
             (struct tr_message){
                 .kind = MESSAGE_DROPPED,
                 .mask = 1,
-                .id = outcome->head.key.id,
-                .part = outcome->head.key.part,
+                .key = outcome->head.key,
                 .order = outcome->head.order,
             });
 }
@@ -718,15 +706,13 @@ void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_rec
                         int64_t due_in_ms, uint32_t check)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, outcome->head.key.id, outcome->head.key.part);
+    tr_ref ref = tr_book_find(&node->book, &outcome->head.key);
     if (ref == TR_ARENA_NONE) {
         await_record(node, peer, outcome);
         return;
     }
     tr_book_unpack(&node->book, ref, &held);
-    struct tr_order own = held.head.order;
-    struct tr_order other = outcome->head.order;
-    int order = tr_order_compare(&own, &other);
+    int order = tr_order_compare(&held.head.order, &outcome->head.order);
     bool is_over = (held.head.flags & TR_RECORD_TOMBSTONE) != 0;
     bool has_arrived =
         (outcome->head.flags & TR_RECORD_MOVING) > (held.head.flags & TR_RECORD_MOVING);

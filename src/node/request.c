@@ -114,8 +114,8 @@ static bool store(const struct request *request, struct tr_record *record, tr_re
     }
     tr_wait(node, (struct tr_waiting){
                       .token = request->event->of.request.token,
-                      .id = record->head.key.id,
-                      .version = record->head.order.version,
+                      .key = record->head.key,
+                      .order = record->head.order,
                       .ref = placed,
                       .factor = record->head.factor,
                       .has_location = true,
@@ -128,7 +128,7 @@ static void answer_location(const struct request *request, tr_timer_id id, uint3
 {
     tr_wait(request->node, (struct tr_waiting){
                                .token = request->event->of.request.token,
-                               .id = id,
+                               .key.id = id,
                                .factor = factor,
                                .has_location = true,
                            });
@@ -146,7 +146,7 @@ static void create(const struct request *request)
     tr_ref old = TR_ARENA_NONE;
     if (key.text != NULL) {
         record.head.key.id = tr_hash_mix(tr_hash_xxh3(key.text, key.size));
-        old = tr_book_find(&node->book, record.head.key.id, 0);
+        old = tr_book_find_whole(&node->book, record.head.key.id);
         if (old != TR_ARENA_NONE && !tr_is_clustered(node)) {
             struct tr_record first;
             tr_book_unpack(&node->book, old, &first);
@@ -220,7 +220,7 @@ static void replace(const struct request *request)
     }
     fill(node, body, &record);
     record.head.key.id = text->id;
-    tr_ref ref = tr_book_find(&node->book, record.head.key.id, 0);
+    tr_ref ref = tr_book_find_whole(&node->book, record.head.key.id);
     if (ref != TR_ARENA_NONE && text->factor > 0) {
         struct tr_record held;
         tr_book_unpack(&node->book, ref, &held);
@@ -278,7 +278,7 @@ static void cancel(const struct request *request)
         cancel_widely(request, factor);
         return;
     }
-    tr_ref ref = tr_book_find(&node->book, text->id, 0);
+    tr_ref ref = tr_book_find_whole(&node->book, text->id);
     uint64_t held = version_of(node, text->id);
     if (held > 0) {
         uint64_t version = tr_stamp(node, held);
@@ -469,13 +469,11 @@ static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *reco
     tr_log_short(node, record);
     tr_count(node, record, 1);
     node->stats.redriven++;
-    waiting.id = record->head.key.id;
-    waiting.version = record->head.order.version;
+    waiting.key = record->head.key;
+    waiting.order = record->head.order;
     waiting.ref = ref;
     waiting.factor = record->head.factor;
     waiting.has_location = true;
-    waiting.part = record->head.key.part;
-    waiting.order = record->head.order;
     tr_wait(node, waiting);
     tr_tell(node, ref, TELL_DURABLE);
 }

@@ -273,7 +273,7 @@ static void leave(struct tr_node *node, tr_ref ref, const struct tr_record *reco
         return;
     }
     if ((state != TR_STATE_ARMED && state != TR_STATE_UNSAFE) || !tr_has_room(node, record) ||
-        !tr_can_drop(node, record->head.key.id, record->head.key.part))
+        !tr_can_drop(node, &record->head.key))
         return;
     tr_cover(&node->trial, RULE_LEFT);
     node->stats.drops++;

@@ -26,15 +26,13 @@ static bool is_exactly(const struct tr_node *node, tr_ref ref, const struct tr_r
                        struct tr_record *held)
 {
     tr_book_unpack(&node->book, ref, held);
-    struct tr_order x = held->head.order;
-    struct tr_order y = named->head.order;
-    return tr_order_compare(&x, &y) == 0;
+    return tr_order_compare(&held->head.order, &named->head.order) == 0;
 }
 
 tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_record *named,
                        struct tr_record *held)
 {
-    tr_ref ref = tr_book_find(&node->book, named->head.key.id, named->head.key.part);
+    tr_ref ref = tr_book_find(&node->book, &named->head.key);
     return ref != TR_ARENA_NONE && is_exactly(node, ref, named, held) ? ref : TR_ARENA_NONE;
 }
 
@@ -60,8 +58,7 @@ static void spread(struct tr_node *node, tr_ref ref, const struct tr_record *rec
                     (struct tr_message){
                         .kind = MESSAGE_MARK,
                         .mask = tr_book_acked(&node->book, ref) | own,
-                        .id = record->head.key.id,
-                        .part = record->head.key.part,
+                        .key = record->head.key,
                         .order = record->head.order,
                     });
     }
@@ -152,9 +149,7 @@ bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr
 
 void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record)
 {
-    tr_send(node, peer,
-            (struct tr_message){
-                .kind = MESSAGE_COPY, .id = record->head.key.id, .part = record->head.key.part});
+    tr_send(node, peer, (struct tr_message){.kind = MESSAGE_COPY, .key = record->head.key});
 }
 
 void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record)
@@ -162,8 +157,7 @@ void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *r
     tr_send(node, peer,
             (struct tr_message){
                 .kind = MESSAGE_DROP,
-                .id = record->head.key.id,
-                .part = record->head.key.part,
+                .key = record->head.key,
                 .order = record->head.order,
             });
 }
@@ -174,8 +168,7 @@ void tr_send_take_back(struct tr_node *node, uint16_t peer, const struct tr_reco
             (struct tr_message){
                 .kind = MESSAGE_DROP,
                 .mask = 1,
-                .id = record->head.key.id,
-                .part = record->head.key.part,
+                .key = record->head.key,
                 .order = record->head.order,
             });
 }
@@ -264,8 +257,7 @@ static struct tr_message message_of(const struct tr_waiting *waiting, enum tr_me
         .kind = kind,
         .result = TR_RESULT_STORED,
         .operation = waiting->token,
-        .id = waiting->id,
-        .part = waiting->part,
+        .key = waiting->key,
         .order = waiting->order,
     };
 }
@@ -283,9 +275,7 @@ static void tell(struct tr_node *node, const struct tr_record *record, enum tr_m
         if (is_owed_drop(record, names[i]))
             tr_send_drop(node, names[i], record);
         else
-            tr_send(node, names[i],
-                    (struct tr_message){
-                        .kind = kind, .id = record->head.key.id, .part = record->head.key.part});
+            tr_send(node, names[i], (struct tr_message){.kind = kind, .key = record->head.key});
     }
 }
 
@@ -305,9 +295,7 @@ void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling)
     tr_wait(node, (struct tr_waiting){
                       .then = telling == TELL_AT_ONCE ? THEN_OWE : THEN_TELL,
                       .token = (uint64_t)telling,
-                      .id = record.head.key.id,
-                      .part = record.head.key.part,
-                      .version = record.head.order.version,
+                      .key = record.head.key,
                       .ref = ref,
                       .order = record.head.order,
                   });
@@ -333,13 +321,8 @@ static void reply(struct tr_node *node, const struct tr_waiting *waiting,
 void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out)
 {
     struct tr_record named = {
-        .head.key.id = waiting->id,
-        .head.key.part = waiting->part,
-        .head.order.version = waiting->order.version,
-        .head.order.version_node = waiting->order.version_node,
-        .head.order.sequence = waiting->order.sequence,
-        .head.order.attempt = waiting->order.attempt,
-        .head.order.moves = waiting->order.moves,
+        .head.key = waiting->key,
+        .head.order = waiting->order,
     };
     struct tr_record held;
     tr_ref ref = find_near(node, waiting->ref, &named, &held);

@@ -111,7 +111,7 @@ static void tell(struct tr_node *node, struct tr_operation *operation, uint16_t 
             (struct tr_message){
                 .kind = MESSAGE_DROP,
                 .operation = operation->number,
-                .id = record->head.key.id,
+                .key.id = record->head.key.id,
                 .order = record->head.order,
             });
 }
@@ -119,7 +119,7 @@ static void tell(struct tr_node *node, struct tr_operation *operation, uint16_t 
 /* What this node itself may hold, though the list does not name it. */
 static void drop_here(struct tr_node *node, const struct tr_record *record)
 {
-    tr_ref ref = tr_book_find(&node->book, record->head.key.id, 0);
+    tr_ref ref = tr_book_find_whole(&node->book, record->head.key.id);
     if (tr_is_listed(record, 0) || ref == TR_ARENA_NONE)
         return;
     if (tr_book_version(&node->book, ref) >= record->head.order.version)
@@ -145,8 +145,7 @@ static void spread_marks(struct tr_node *node, const struct tr_operation *operat
                     (struct tr_message){
                         .kind = MESSAGE_MARK,
                         .mask = operation->done,
-                        .id = record->head.key.id,
-                        .part = record->head.key.part,
+                        .key = record->head.key,
                         .order = record->head.order,
                     });
     }
@@ -249,9 +248,7 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
         tr_wait(node, (struct tr_waiting){
                           .then = THEN_OPERATION,
                           .token = operation->number,
-                          .id = record.head.key.id,
-                          .part = record.head.key.part,
-                          .version = record.head.order.version,
+                          .key = record.head.key,
                           .ref = operation->own,
                           .order = record.head.order,
                       });
@@ -262,7 +259,7 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
         return;
     }
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, record.head.key.id, 0);
+    tr_ref ref = tr_book_find_whole(&node->book, record.head.key.id);
     if (ref != TR_ARENA_NONE)
         tr_book_unpack(&node->book, ref, &held);
     tr_operation_answered(node, operation->number, 0, result, ref != TR_ARENA_NONE ? &held : NULL,

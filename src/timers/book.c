@@ -461,20 +461,25 @@ static uint64_t part_of(const struct tr_book *book, tr_ref ref)
     return tr_get_varint(&in);
 }
 
-tr_ref tr_book_find_part(const struct tr_book *book, tr_timer_id id, uint64_t part, bool *has_any)
+tr_ref tr_book_find_part(const struct tr_book *book, const struct tr_key *key, bool *has_any)
 {
     struct tr_index_walk walk;
-    tr_ref ref = tr_book_first(book, id, &walk);
+    tr_ref ref = tr_book_first(book, key->id, &walk);
     *has_any = ref != TR_ARENA_NONE;
-    while (ref != TR_ARENA_NONE && part_of(book, ref) != part)
-        ref = tr_book_next(&walk, id);
+    while (ref != TR_ARENA_NONE && part_of(book, ref) != key->part)
+        ref = tr_book_next(&walk, key->id);
     return ref;
 }
 
-tr_ref tr_book_find(const struct tr_book *book, tr_timer_id id, uint64_t part)
+tr_ref tr_book_find(const struct tr_book *book, const struct tr_key *key)
 {
     bool has_any = false;
-    return tr_book_find_part(book, id, part, &has_any);
+    return tr_book_find_part(book, key, &has_any);
+}
+
+tr_ref tr_book_find_whole(const struct tr_book *book, tr_timer_id id)
+{
+    return tr_book_find(book, &(struct tr_key){.id = id});
 }
 
 bool tr_book_valid(const struct tr_book *book)

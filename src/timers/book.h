@@ -55,9 +55,11 @@ tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_record *
 void tr_book_remove(struct tr_book *book, tr_ref ref);
 
 /* TR_ARENA_NONE if there is none. */
-tr_ref tr_book_find(const struct tr_book *book, tr_timer_id id, uint64_t part);
-/* And whether there is any part of `id`. */
-tr_ref tr_book_find_part(const struct tr_book *book, tr_timer_id id, uint64_t part, bool *has_any);
+tr_ref tr_book_find(const struct tr_book *book, const struct tr_key *key);
+/* The timer itself, and none of its failed pops. */
+tr_ref tr_book_find_whole(const struct tr_book *book, tr_timer_id id);
+/* And whether there is any part of that id. */
+tr_ref tr_book_find_part(const struct tr_book *book, const struct tr_key *key, bool *has_any);
 
 /* The first part of `id`, lowest hash first; then the next ones by tr_index_next while the id is
  * the same. */

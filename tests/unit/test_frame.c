@@ -55,9 +55,7 @@ static void a_record_is_read_back(void **state)
     assert_int_equal(back.heard_ms, 99);
 
     assert_true(tr_frame_get_record(&in, &record));
-    struct tr_order a = sample.record.head.order;
-    struct tr_order b = record.record.head.order;
-    assert_int_equal(tr_order_compare(&a, &b), 0);
+    assert_int_equal(tr_order_compare(&sample.record.head.order, &record.record.head.order), 0);
     assert_int_equal(record.record.head.key.id, sample.record.head.key.id);
     assert_int_equal(record.due_in_ms, -1234);
     assert_int_equal(record.record.head.lag_ms, 40);

@@ -20,18 +20,18 @@ static void a_note_is_found_until_another_wants_its_place(void **state)
 {
     (void)state;
     struct tr_recent recent = make(1);
-    assert_null(tr_recent_find(&recent, 7, 0));
-    struct tr_recent_note *note = tr_recent_place(&recent, 7, 0, 100);
+    assert_null(tr_recent_find(&recent, &(struct tr_key){7, 0}));
+    struct tr_recent_note *note = tr_recent_place(&recent, &(struct tr_key){7, 0}, 100);
     assert_non_null(note);
     tr_recent_keep(&recent, note, 200);
-    assert_ptr_equal(tr_recent_find(&recent, 7, 0), note);
-    assert_null(tr_recent_find(&recent, 7, 1));
-    assert_ptr_equal(tr_recent_place(&recent, 7, 0, 100), note);
-    assert_false(tr_recent_has_place(&recent, 8, 0, 199));
-    assert_null(tr_recent_place(&recent, 8, 0, 199));
-    assert_true(tr_recent_has_place(&recent, 8, 0, 200));
-    assert_ptr_equal(tr_recent_place(&recent, 8, 0, 200), note);
-    assert_null(tr_recent_find(&recent, 7, 0));
+    assert_ptr_equal(tr_recent_find(&recent, &(struct tr_key){7, 0}), note);
+    assert_null(tr_recent_find(&recent, &(struct tr_key){7, 1}));
+    assert_ptr_equal(tr_recent_place(&recent, &(struct tr_key){7, 0}, 100), note);
+    assert_false(tr_recent_has_place(&recent, &(struct tr_key){8, 0}, 199));
+    assert_null(tr_recent_place(&recent, &(struct tr_key){8, 0}, 199));
+    assert_true(tr_recent_has_place(&recent, &(struct tr_key){8, 0}, 200));
+    assert_ptr_equal(tr_recent_place(&recent, &(struct tr_key){8, 0}, 200), note);
+    assert_null(tr_recent_find(&recent, &(struct tr_key){7, 0}));
 }
 
 /* What was noted and has not run out is there, whatever came after it. */
@@ -45,13 +45,13 @@ static void nothing_is_forgotten_before_its_time(void **state)
         memset(until_ms, 0, sizeof until_ms);
         for (uint64_t now_ms = 1; now_ms < 2000; now_ms++) {
             uint64_t id = tr_random_below(&random, KEYS);
-            struct tr_recent_note *note = tr_recent_place(&recent, id, 0, now_ms);
+            struct tr_recent_note *note = tr_recent_place(&recent, &(struct tr_key){id, 0}, now_ms);
             if (note != NULL) {
                 tr_recent_keep(&recent, note, now_ms + 1 + tr_random_below(&random, 40));
                 until_ms[id] = note->until_ms;
             }
             id = tr_random_below(&random, KEYS);
-            note = tr_recent_find(&recent, id, 0);
+            note = tr_recent_find(&recent, &(struct tr_key){id, 0});
             if (until_ms[id] > now_ms)
                 assert_true(note != NULL && note->until_ms == until_ms[id]);
             assert_true(note == NULL || note->until_ms <= recent.busy_until_ms);
