@@ -26,6 +26,7 @@ typedef uint64_t tr_timer_id;
 #define TR_TIME_MAX    (((uint64_t)1 << 48) - 1) /* milliseconds that six bytes hold */
 #define TR_FACTOR_MAX  255                       /* replicas that can be asked for */
 #define TR_ATTEMPT_MAX 255
+#define TR_TAG_BESIDE  20 /* bytes of the log that a tag takes beside its name, at most */
 
 enum tr_record_flag {
     TR_RECORD_KEYED = 1,     /* its id came from an Idempotency-Key */
@@ -85,6 +86,10 @@ struct tr_head {
     uint8_t flags;       /* of enum tr_record_flag */
     struct tr_set replicas;
     struct tr_from from;
+
+    /* These follow from the rest of the record: whoever unpacks or decodes it fills them in. */
+    uint64_t nominal_ms; /* when its pop is due by the cluster's clock, the same on every holder */
+    uint32_t body_bound; /* bytes that its body takes in the log, at most */
 };
 
 /* A timer. Spans point into whatever the record was unpacked or decoded from. */
@@ -100,14 +105,14 @@ struct tr_record {
 };
 
 /* Where it comes from, with those who have let go, each in its place. */
-static inline unsigned tr_record_places(const struct tr_record *record, uint16_t *places)
+static inline unsigned tr_from_places(const struct tr_from *from, uint16_t *places)
 {
     unsigned held = 0;
-    unsigned gone = record->head.from.count;
+    unsigned gone = from->count;
     unsigned count = 0;
-    for (; held < record->head.from.count || record->head.from.gone >> count != 0; count++) {
-        bool is_gone = (record->head.from.gone >> count & 1) != 0;
-        places[count] = record->head.from.members[is_gone ? gone++ : held++];
+    for (; held < from->count || from->gone >> count != 0; count++) {
+        bool is_gone = (from->gone >> count & 1) != 0;
+        places[count] = from->members[is_gone ? gone++ : held++];
     }
     return count;
 }
@@ -126,11 +131,26 @@ static inline uint64_t tr_record_pop(const struct tr_record *record)
     return record->head.key.part == 0 ? record->head.order.sequence : record->head.key.part;
 }
 
-/* They are the same client's request, whatever has become of it since. */
-static inline bool tr_is_same_write(const struct tr_record *a, const struct tr_record *b)
+/* Bytes that the texts of a record take in the log, at most. */
+static inline uint32_t tr_record_body_bound(const struct tr_record *record)
 {
-    return a->head.order.version == b->head.order.version &&
-           a->head.order.version_node == b->head.order.version_node;
+    size_t bound = record->uri.size + record->content_type.size + record->opaque.size;
+    for (unsigned i = 0; i < record->tag_count; i++)
+        bound += record->tags[i].name.size + TR_TAG_BESIDE;
+    return (uint32_t)bound;
+}
+
+/* When the pop that a record stands for is due by the cluster's clock: the same number on every
+ * holder. */
+static inline uint64_t tr_record_nominal(const struct tr_record *record)
+{
+    return (record->head.order.version >> 16) + tr_record_pop(record) * record->interval_ms;
+}
+
+/* They are the same client's request, whatever has become of it since. */
+static inline bool tr_is_same_write(const struct tr_head *a, const struct tr_head *b)
+{
+    return a->order.version == b->order.version && a->order.version_node == b->order.version_node;
 }
 
 #define TR_MOVER_BITS 12

@@ -130,35 +130,32 @@ tr_mono_ms tr_barrier_wake_at(const struct tr_node *node)
 /* ---- a clock that was set ---- */
 
 /* When the timer of a version began, by its next pop: no pop and no failure changes that. */
-static int64_t begin_of(const struct tr_record *record, int64_t due_ms)
+static int64_t begin_of(const struct tr_head *head, uint64_t interval_ms, int64_t due_ms)
 {
-    return due_ms - (int64_t)record->head.lag_ms -
-           (int64_t)(record->head.order.sequence * record->interval_ms);
+    return due_ms - (int64_t)head->lag_ms - (int64_t)(head->order.sequence * interval_ms);
 }
 
-void tr_hear_sample(struct tr_node *node, const struct tr_record *outcome, int64_t due_in_ms)
+void tr_hear_sample(struct tr_node *node, const struct tr_head *outcome, int64_t due_in_ms)
 {
     struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, &outcome->head.key);
-    if (ref == TR_ARENA_NONE || outcome->head.key.part != 0 || node->sample_count == SAMPLES_MAX)
+    tr_ref ref = tr_book_find(&node->book, &outcome->key);
+    if (ref == TR_ARENA_NONE || outcome->key.part != 0 || node->sample_count == SAMPLES_MAX)
         return;
     tr_book_unpack(&node->book, ref, &held);
     /* What was stored since the start is by the clock that is in question. */
     uint32_t age = ((uint32_t)node->log.started - held.head.segment) & SEGMENT_MASK;
     if (age == 0 || age > SEGMENT_MASK / 2)
         return;
-    uint8_t flags = held.head.flags | outcome->head.flags;
+    uint8_t flags = held.head.flags | outcome->flags;
     bool is_sane = due_in_ms < (int64_t)TR_TIME_MAX && due_in_ms > -(int64_t)TR_TIME_MAX &&
-                   outcome->head.lag_ms <= TR_TIME_MAX &&
-                   outcome->head.order.sequence <= tr_record_pops(&held);
-    if (!tr_is_same_write(&held, outcome) || !is_sane ||
+                   outcome->lag_ms <= TR_TIME_MAX &&
+                   outcome->order.sequence <= tr_record_pops(&held);
+    if (!tr_is_same_write(&held.head, outcome) || !is_sane ||
         (flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0)
         return;
-    struct tr_record other = *outcome;
-    other.interval_ms = held.interval_ms;
     node->samples[node->sample_count++] =
-        begin_of(&other, (int64_t)node->time.steady_ms + due_in_ms) -
-        begin_of(&held, (int64_t)held.head.due_ms);
+        begin_of(outcome, held.interval_ms, (int64_t)node->time.steady_ms + due_in_ms) -
+        begin_of(&held.head, held.interval_ms, (int64_t)held.head.due_ms);
 }
 
 /* The first that a node hears on a link: when is what we share due? If it starts, its clock may
@@ -174,7 +171,7 @@ void tr_send_samples(struct tr_node *node, uint16_t index)
         tr_book_unpack(&node->book, ref, &record);
         if ((record.head.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 ||
             record.head.key.part != 0 || tr_book_state(&node->book, ref) != TR_STATE_ARMED ||
-            !tr_is_listed(&record, 0) || !tr_is_listed(&record, index))
+            !tr_is_listed(&record.head, 0) || !tr_is_listed(&record.head, index))
             continue;
         tr_send(node, index, (struct tr_message){.kind = MESSAGE_OUTCOME, .key = record.head.key});
         sent++;

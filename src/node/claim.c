@@ -49,10 +49,10 @@ bool tr_has_backlog(const struct tr_node *node)
 }
 
 /* Who comes before this node in turn, or in none, does not wait for its backlog. */
-static bool comes_after(const struct tr_node *node, const struct tr_record *record, uint16_t member)
+static bool comes_after(const struct tr_node *node, const struct tr_head *record, uint16_t member)
 {
     uint16_t turns[TR_NAMES_MAX];
-    unsigned count = tr_turns(node, record, record->head.order.attempt, turns);
+    unsigned count = tr_turns(node, record, record->order.attempt, turns);
     bool is_after = false;
     for (unsigned i = 0; i < count; i++) {
         if (turns[i] == member)
@@ -63,7 +63,7 @@ static bool comes_after(const struct tr_node *node, const struct tr_record *reco
 }
 
 /* False: somebody cannot be told now. */
-static bool claim(struct tr_node *node, const struct tr_record *record, bool is_forced)
+static bool claim(struct tr_node *node, const struct tr_head *record, bool is_forced)
 {
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_breaks(&node->trial, MUTANT_NO_CLAIMS) ? 0 : tr_names(record, names);
@@ -80,8 +80,8 @@ static bool claim(struct tr_node *node, const struct tr_record *record, bool is_
         is_told &= tr_send(node, names[i],
                            (struct tr_message){
                                .kind = MESSAGE_CLAIM,
-                               .key = record->head.key,
-                               .order = record->head.order,
+                               .key = record->key,
+                               .order = record->order,
                            });
     }
     if (!is_told)
@@ -90,14 +90,13 @@ static bool claim(struct tr_node *node, const struct tr_record *record, bool is_
 }
 
 /* What is late by as much may be about to be made by the next in turn. */
-static bool is_late(const struct tr_node *node, const struct tr_record *record)
+static bool is_late(const struct tr_node *node, const struct tr_head *record)
 {
-    tr_steady_ms own_ms =
-        record->head.due_ms - (record->head.order.attempt == 0 ? record->head.lag_ms : 0);
-    return node->time.steady_ms >= own_ms + SUSPECT_MS && record->head.replicas.count > 1;
+    tr_steady_ms own_ms = record->due_ms - (record->order.attempt == 0 ? record->lag_ms : 0);
+    return node->time.steady_ms >= own_ms + SUSPECT_MS && record->replicas.count > 1;
 }
 
-void tr_claim_later(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+void tr_claim_later(struct tr_node *node, tr_ref ref, const struct tr_head *record)
 {
     struct tr_fifo_entry entry = {ref, node->time.steady_ms + CLAIM_MS};
     if (!tr_is_clustered(node))
@@ -133,7 +132,7 @@ void tr_claims_run(struct tr_node *node)
     bool is_all = node->is_claiming_all;
     bool is_blocked = false;
     for (uint32_t count = node->claiming.count; count > 0; count--) {
-        struct tr_record record;
+        struct tr_head record;
         struct tr_fifo_entry entry = tr_fifo_pop(&node->claiming, &node->arena);
         if (!tr_arena_holds(&node->arena, entry.ref))
             continue;
@@ -142,7 +141,7 @@ void tr_claims_run(struct tr_node *node)
             continue;
         bool is_missed = is_all && entry.due_ms < node->claimed_from_ms;
         if ((is_missed || entry.due_ms <= node->time.steady_ms) && !is_blocked) {
-            tr_book_unpack(&node->book, entry.ref, &record);
+            tr_book_head(&node->book, entry.ref, &record);
             is_blocked = !claim(node, &record, is_all);
             if (!is_blocked)
                 entry.due_ms = node->time.steady_ms + CLAIM_MS;
@@ -156,12 +155,12 @@ void tr_claims_run(struct tr_node *node)
 void tr_claim_flights(struct tr_node *node)
 {
     for (uint32_t i = 0; i < node->flight_fresh; i++) {
-        struct tr_record record;
+        struct tr_head record;
         const struct tr_flight *flight = &node->flights[i];
         if (!flight->is_used || !tr_arena_holds(&node->arena, flight->ref) ||
             tr_book_state(&node->book, flight->ref) != TR_STATE_FLYING)
             continue;
-        tr_book_unpack(&node->book, flight->ref, &record);
+        tr_book_head(&node->book, flight->ref, &record);
         if (!claim(node, &record, true)) {
             node->is_claim_blocked = true;
             tr_claim_now(node);
@@ -188,13 +187,12 @@ void tr_backlog_heard(struct tr_node *node, uint16_t index)
 }
 
 static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
-                                         const struct tr_record *record, uint64_t hold_ms)
+                                         const struct tr_head *record, uint64_t hold_ms)
 {
-    struct tr_recent_note *note =
-        tr_recent_place(&node->claims, &record->head.key, node->time.now_ms);
+    struct tr_recent_note *note = tr_recent_place(&node->claims, &record->key, node->time.now_ms);
     if (note == NULL)
         return NULL;
-    note->order = record->head.order;
+    note->order = record->order;
     note->peer = peer;
     note->incarnation = node->peers[peer].incarnation;
     tr_recent_keep(&node->claims, note, node->time.now_ms + hold_ms);
@@ -207,10 +205,10 @@ static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
 /* Returns the note; NULL: there is none, or a higher one: of what was replaced here, or of a move,
  * which holds back more. */
 static struct tr_recent_note *hear(struct tr_node *node, uint16_t peer,
-                                   const struct tr_record *record)
+                                   const struct tr_head *record)
 {
-    struct tr_recent_note *held = tr_recent_find(&node->claims, &record->head.key);
-    struct tr_order order = record->head.order;
+    struct tr_recent_note *held = tr_recent_find(&node->claims, &record->key);
+    struct tr_order order = record->order;
     bool is_held = held != NULL && held->until_ms > node->time.now_ms;
     int above = is_held ? tr_order_compare(&held->order, &order) : 0;
     if (is_held && held->is_moved && above >= 0) {
@@ -228,19 +226,19 @@ static struct tr_recent_note *hear(struct tr_node *node, uint16_t peer,
     return note;
 }
 
-void tr_claim_heard(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+void tr_claim_heard(struct tr_node *node, uint16_t peer, const struct tr_head *record)
 {
     hear(node, peer, record);
 }
 
-void tr_claim_past(struct tr_node *node, uint16_t peer, const struct tr_record *outcome)
+void tr_claim_past(struct tr_node *node, uint16_t peer, const struct tr_head *outcome)
 {
     struct tr_recent_note *note = hear(node, peer, outcome);
     if (note != NULL)
         note->is_past = true;
 }
 
-void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_head *record)
 {
     struct tr_recent_note *note = hear(node, peer, record);
     if (note == NULL)
@@ -249,22 +247,22 @@ void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_record 
     tr_recent_keep(&node->claims, note, node->time.now_ms + FRAME_LIFE_MS);
 }
 
-uint16_t tr_moved_by(const struct tr_node *node, const struct tr_record *record)
+uint16_t tr_moved_by(const struct tr_node *node, const struct tr_head *record)
 {
     if (node->claims.busy_until_ms <= node->time.now_ms)
         return TR_MEMBER_NONE;
-    const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->head.key);
-    struct tr_order order = record->head.order;
+    const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->key);
+    struct tr_order order = record->order;
     bool is_it = note != NULL && note->is_moved && note->until_ms > node->time.now_ms &&
                  tr_order_compare(&note->order, &order) > 0;
     return is_it ? note->peer : TR_MEMBER_NONE;
 }
 
 /* Until when a pop that is due now may be in the backlog of a node. */
-static tr_mono_ms backlog_end(const struct tr_node *node, const struct tr_record *record,
+static tr_mono_ms backlog_end(const struct tr_node *node, const struct tr_head *record,
                               const struct tr_peer *peer)
 {
-    tr_mono_ms due_ms = record->head.due_ms - node->time.steady_base;
+    tr_mono_ms due_ms = record->due_ms - node->time.steady_base;
     bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0;
     if (!is_popping && due_ms > peer->popped_ms)
         return 0; /* it has begun nothing since then */
@@ -274,13 +272,13 @@ static tr_mono_ms backlog_end(const struct tr_node *node, const struct tr_record
 }
 
 /* The latest that a node which comes before this one may have it in its backlog. */
-static tr_mono_ms backlogs_end(const struct tr_node *node, const struct tr_record *record)
+static tr_mono_ms backlogs_end(const struct tr_node *node, const struct tr_head *record)
 {
     uint16_t turns[TR_NAMES_MAX];
     tr_mono_ms latest_ms = 0;
-    if (record->head.due_ms > node->time.steady_ms)
+    if (record->due_ms > node->time.steady_ms)
         return 0;
-    unsigned count = tr_turns(node, record, record->head.order.attempt, turns);
+    unsigned count = tr_turns(node, record, record->order.attempt, turns);
     for (unsigned i = 0; i < count && turns[i] != 0; i++) {
         tr_mono_ms end_ms =
             turns[i] != TR_MEMBER_NONE ? backlog_end(node, record, &node->peers[turns[i]]) : 0;
@@ -289,7 +287,7 @@ static tr_mono_ms backlogs_end(const struct tr_node *node, const struct tr_recor
     return latest_ms;
 }
 
-static bool is_in_backlog(const struct tr_node *node, const struct tr_record *record)
+static bool is_in_backlog(const struct tr_node *node, const struct tr_head *record)
 {
     bool is_in = backlogs_end(node, record) > node->time.now_ms;
     if (is_in)
@@ -297,9 +295,9 @@ static bool is_in_backlog(const struct tr_node *node, const struct tr_record *re
     return is_in;
 }
 
-tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_record *record)
+tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_head *record)
 {
-    const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->head.key);
+    const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->key);
     tr_mono_ms end_ms = backlogs_end(node, record);
     if (note != NULL && note->peer != 0 && !note->is_past && !note->is_moved) {
         const struct tr_peer *peer = &node->peers[note->peer];
@@ -311,13 +309,13 @@ tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_record *r
     return end_ms == 0 ? 0 : end_ms + node->time.steady_base;
 }
 
-bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record)
+bool tr_is_claimed(const struct tr_node *node, const struct tr_head *record)
 {
-    const struct tr_recent_note *claimed = tr_recent_find(&node->claims, &record->head.key);
+    const struct tr_recent_note *claimed = tr_recent_find(&node->claims, &record->key);
     if (claimed == NULL)
         return is_in_backlog(node, record);
     const struct tr_peer *peer = &node->peers[claimed->peer];
-    struct tr_order order = record->head.order;
+    struct tr_order order = record->order;
     if (!claimed->is_moved) /* wherever it belongs by now, it is the same pop */
         order.moves = claimed->is_past ? UINT32_MAX : 0;
 
@@ -343,25 +341,25 @@ static uint64_t decision_ms(const struct tr_node *node, uint16_t peer)
 }
 
 /* Whether it is to be held back: it is due before that is decided. */
-static bool is_undecided(const struct tr_node *node, uint16_t peer, const struct tr_record *record)
+static bool is_undecided(const struct tr_node *node, uint16_t peer, const struct tr_head *record)
 {
-    return (record->head.flags & TR_RECORD_TOMBSTONE) == 0 && record->head.key.part == 0 &&
-           record->head.due_ms < node->time.steady_ms + decision_ms(node, peer) &&
+    return (record->flags & TR_RECORD_TOMBSTONE) == 0 && record->key.part == 0 &&
+           record->due_ms < node->time.steady_ms + decision_ms(node, peer) &&
            !tr_breaks(&node->trial, MUTANT_UNDECIDED_POPS);
 }
 
-void tr_claim_prepare(const struct tr_node *node, uint16_t peer, struct tr_record *record)
+void tr_claim_prepare(const struct tr_node *node, uint16_t peer, struct tr_head *record)
 {
     if (!is_undecided(node, peer, record) ||
-        tr_recent_has_place(&node->claims, &record->head.key, node->time.now_ms))
+        tr_recent_has_place(&node->claims, &record->key, node->time.now_ms))
         return;
     tr_cover(&node->trial, RULE_CLAIMS_FULL);
-    uint64_t late_ms = node->time.steady_ms + decision_ms(node, peer) - record->head.due_ms;
-    record->head.due_ms += late_ms;
-    record->head.lag_ms += late_ms;
+    uint64_t late_ms = node->time.steady_ms + decision_ms(node, peer) - record->due_ms;
+    record->due_ms += late_ms;
+    record->lag_ms += late_ms;
 }
 
-void tr_claim_open(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+void tr_claim_open(struct tr_node *node, uint16_t peer, const struct tr_head *record)
 {
     if (!is_undecided(node, peer, record))
         return;
@@ -370,23 +368,23 @@ void tr_claim_open(struct tr_node *node, uint16_t peer, const struct tr_record *
         note->is_open = true;
 }
 
-bool tr_claim_is_open(const struct tr_node *node, const struct tr_record *record)
+bool tr_claim_is_open(const struct tr_node *node, const struct tr_head *record)
 {
     if (node->claims.busy_until_ms <= node->time.now_ms)
         return false;
-    const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->head.key);
-    struct tr_order order = record->head.order;
+    const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->key);
+    struct tr_order order = record->order;
     return note != NULL && note->is_open && note->until_ms > node->time.now_ms &&
            tr_order_compare(&note->order, &order) == 0;
 }
 
-void tr_claim_close(struct tr_node *node, const struct tr_record *record)
+void tr_claim_close(struct tr_node *node, const struct tr_head *record)
 {
-    struct tr_record held;
+    struct tr_head held;
     if (node->claims.busy_until_ms <= node->time.now_ms)
         return;
-    struct tr_recent_note *note = tr_recent_find(&node->claims, &record->head.key);
-    struct tr_order order = record->head.order;
+    struct tr_recent_note *note = tr_recent_find(&node->claims, &record->key);
+    struct tr_order order = record->order;
     if (note == NULL || !note->is_open || tr_order_compare(&note->order, &order) != 0)
         return; /* another write's */
     note->until_ms = 0;
@@ -396,6 +394,5 @@ void tr_claim_close(struct tr_node *node, const struct tr_record *record)
     if (ref == TR_ARENA_NONE || tr_book_state(&node->book, ref) != TR_STATE_ARMED)
         return;
     tr_look_again(node, ref,
-                  held.head.due_ms > node->time.steady_ms ? held.head.due_ms
-                                                          : node->time.steady_ms);
+                  held.due_ms > node->time.steady_ms ? held.due_ms : node->time.steady_ms);
 }

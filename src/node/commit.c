@@ -119,25 +119,25 @@ void tr_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *rec
     node->stats.log_entries++;
 }
 
-static void put_short(struct tr_node *node, enum tr_log_type type, const struct tr_record *record)
+static void put_short(struct tr_node *node, enum tr_log_type type, const struct tr_head *head)
 {
-    tr_compare_touched(node, record->head.key.id);
+    tr_compare_touched(node, head->key.id);
     if (!node->config.has_log)
         return;
-    tr_log_put_short(&node->log.batch, type, record);
+    tr_log_put_short(&node->log.batch, type, head);
     TR_ASSERT(!node->log.batch.is_full);
     node->stats.log_entries++;
 }
 
-void tr_log_short(struct tr_node *node, const struct tr_record *record)
+void tr_log_short(struct tr_node *node, const struct tr_head *head)
 {
-    put_short(node, TR_LOG_SHORT, record);
+    put_short(node, TR_LOG_SHORT, head);
 }
 
-void tr_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_record *record)
+void tr_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_head *head)
 {
     TR_ASSERT(type == TR_LOG_TOMBSTONE || type == TR_LOG_DROP);
-    put_short(node, type, record);
+    put_short(node, type, head);
 }
 
 static void put_number(struct tr_node *node, enum tr_log_type type, uint64_t number)

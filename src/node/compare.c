@@ -70,21 +70,21 @@ void tr_compare_touched(struct tr_node *node, tr_timer_id id)
 }
 
 /* The same number wherever the same record is held. */
-static uint64_t sum_of(const struct tr_node *node, const struct tr_record *record)
+static uint64_t sum_of(const struct tr_node *node, const struct tr_head *record)
 {
-    uint64_t words[7] = {record->head.key.id,
-                         record->head.key.part,
-                         record->head.order.version,
-                         record->head.order.sequence,
-                         (uint64_t)record->head.order.attempt << 32 | record->head.order.moves,
-                         (uint64_t)record->head.order.version_node << 32 | record->head.flags,
+    uint64_t words[7] = {record->key.id,
+                         record->key.part,
+                         record->order.version,
+                         record->order.sequence,
+                         (uint64_t)record->order.attempt << 32 | record->order.moves,
+                         (uint64_t)record->order.version_node << 32 | record->flags,
                          tr_list_check(node, record)};
     return tr_hash_xxh3(words, sizeof words);
 }
 
-static bool is_shared(const struct tr_record *record, uint16_t peer)
+static bool is_shared(const struct tr_head *record, uint16_t peer)
 {
-    return (record->head.flags & TR_RECORD_TOMBSTONE) == 0 && tr_is_listed(record, 0) &&
+    return (record->flags & TR_RECORD_TOMBSTONE) == 0 && tr_is_listed(record, 0) &&
            tr_is_listed(record, peer);
 }
 
@@ -95,7 +95,7 @@ static void run_sums(struct tr_node *node, uint16_t index)
         tr_index_seek(&node->book.index, peer->sum_cursor + (peer->sum_cursor > 0));
     uint8_t *sums = tr_arena_at(&node->arena, peer->own_sums);
     for (unsigned i = 0;; i++) {
-        struct tr_record record;
+        struct tr_head record;
         tr_ref ref = TR_ARENA_NONE;
         if (!tr_index_next(&walk, &ref)) {
             peer->compare = COMPARE_SUMMED;
@@ -105,7 +105,7 @@ static void run_sums(struct tr_node *node, uint16_t index)
         if (i >= tr_slice(node, SUM_SLICE) && hash != peer->sum_cursor)
             return;
         peer->sum_cursor = hash;
-        tr_book_unpack(&node->book, ref, &record);
+        tr_book_head(&node->book, ref, &record);
         uint8_t *sum = sums + (size_t)8 * (hash >> 52);
         if (is_shared(&record, index))
             tr_store(sum, tr_load(sum, 8) ^ sum_of(node, &record), 8);
@@ -149,9 +149,9 @@ void tr_forget_acks(struct tr_node *node, uint16_t index)
 {
     struct tr_index_walk walk = tr_index_seek(&node->book.index, 0);
     tr_ref ref = TR_ARENA_NONE;
-    struct tr_record record;
+    struct tr_head record;
     while (tr_index_next(&walk, &ref)) {
-        tr_book_unpack(&node->book, ref, &record);
+        tr_book_head(&node->book, ref, &record);
         if (tr_is_listed(&record, index))
             set_acked(node, ref, tr_place_of(&record, index), false);
     }
@@ -160,8 +160,8 @@ void tr_forget_acks(struct tr_node *node, uint16_t index)
 /* A mutant: a bucket of which the other has nothing is let go. */
 static bool let_go(struct tr_node *node, struct tr_peer *peer, tr_ref ref, unsigned bucket)
 {
-    struct tr_record record;
-    tr_book_unpack(&node->book, ref, &record);
+    struct tr_head record;
+    tr_book_head(&node->book, ref, &record);
     bool is_absent =
         tr_breaks(&node->trial, MUTANT_ABSENCE) && !node->log.is_writing &&
         peer->their_sums != TR_ARENA_NONE &&
@@ -194,14 +194,14 @@ static struct tr_index_walk resume(const struct tr_node *node, struct tr_peer *p
 static bool walk_record(struct tr_node *node, uint16_t index, tr_ref ref, uint64_t hash)
 {
     struct tr_peer *peer = &node->peers[index];
-    struct tr_record record;
+    struct tr_head record;
     unsigned bucket = (unsigned)(hash >> 52);
     bool is_equal = peer->compare == COMPARE_DONE && bit(peer->equal, bucket);
     if (is_equal && bit(peer->dirty, bucket)) {
         tr_cover(&node->trial, RULE_DIRTY);
         is_equal = false;
     }
-    tr_book_unpack(&node->book, ref, &record);
+    tr_book_head(&node->book, ref, &record);
     if (peer->compare == COMPARE_DONE && is_shared(&record, index)) {
         if (is_equal)
             tr_cover(&node->trial, RULE_COMPARED);

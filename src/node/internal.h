@@ -434,11 +434,11 @@ tr_timer_id tr_new_id(struct tr_node *node);
 void tr_arm(struct tr_node *node, tr_ref ref);
 void tr_forget_entry(struct tr_node *node,
                      tr_ref ref); /* its entry in the wheel, if any, is stale */
-void tr_count(struct tr_node *node, const struct tr_record *record, int by);
+void tr_count(struct tr_node *node, const struct tr_head *head, int by);
 
 /* What a tombstone has no use for. */
 void tr_strip(struct tr_record *record);
-void tr_let_others_go(struct tr_record *record);
+void tr_let_others_go(struct tr_head *head);
 
 /* Ends a record at `order`: it is gone, or a tombstone that remembers its key. Returns that. */
 tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order);
@@ -447,12 +447,15 @@ tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order);
  * it is, or TR_ARENA_NONE: no memory, and nothing has changed. */
 tr_ref tr_put(struct tr_node *node, const struct tr_record *record, tr_ref ref);
 
+/* Keeps and logs the record at `ref` under another head: where it belongs has changed. */
+tr_ref tr_put_head(struct tr_node *node, tr_ref ref, const struct tr_head *head);
+
 /* Gives a record another order and other times, and arms it. Returns where it is then. */
-tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *before,
-                 const struct tr_record *record);
+tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_head *before,
+                 const struct tr_head *head);
 
 /* Whether a record of another node can be taken now: the log, and what waits for it, have room. */
-bool tr_has_room(const struct tr_node *node, const struct tr_record *record);
+bool tr_has_room(const struct tr_node *node, const struct tr_head *head);
 bool tr_can_wait(const struct tr_node *node); /* what waits has, and nothing is logged */
 
 void tr_drop(struct tr_node *node, tr_ref ref); /* lets a record go, here alone */
@@ -461,11 +464,11 @@ void tr_forget(struct tr_node *node, tr_ref ref);
 /* Whether it will be remembered that it was let go. If not, and it can wait, it is not yet. */
 bool tr_can_drop(const struct tr_node *node, const struct tr_key *key);
 /* That what is at its order, or below, was let go; or that this write alone was taken back. */
-void tr_note_dropped(struct tr_node *node, const struct tr_record *record);
-void tr_note_taken_back(struct tr_node *node, const struct tr_record *record);
-bool tr_is_taken_back(const struct tr_node *node, const struct tr_record *record);
+void tr_note_dropped(struct tr_node *node, const struct tr_head *head);
+void tr_note_taken_back(struct tr_node *node, const struct tr_head *head);
+bool tr_is_taken_back(const struct tr_node *node, const struct tr_head *head);
 /* The order that was let go here lately, if it is this one or a higher one. */
-const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_record *record);
+const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_head *head);
 
 /* barrier.c */
 void tr_barrier_begin(struct tr_node *node);
@@ -473,7 +476,7 @@ void tr_barrier_notice(struct tr_node *node, struct tr_effects *out); /* that it
 void tr_barrier_run(struct tr_node *node);
 tr_mono_ms tr_barrier_wake_at(const struct tr_node *node);
 void tr_send_samples(struct tr_node *node, uint16_t peer);
-void tr_hear_sample(struct tr_node *node, const struct tr_record *outcome, int64_t due_in_ms);
+void tr_hear_sample(struct tr_node *node, const struct tr_head *outcome, int64_t due_in_ms);
 void tr_correct_clock(struct tr_node *node, int64_t age_ms); /* by what others say */
 
 /* request.c */
@@ -485,7 +488,7 @@ bool tr_is_ahead(const struct tr_node *node);
 /* Lets the oldest failed pop of a timer go if it has too many. */
 void tr_limit_parts(struct tr_node *node, tr_timer_id id, uint64_t newest, struct tr_effects *out);
 bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *entry);
-void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_record *record);
+void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_head *record);
 bool tr_is_popping(const struct tr_node *node, uint16_t member);
 void tr_pops_init(struct tr_node *node);
 /* What waits for its destination is looked at again, as what is only due. */
@@ -503,8 +506,8 @@ void tr_pops_finish(struct tr_node *node, struct tr_effects *out); /* books what
  * quarter of it to the pops. */
 bool tr_log_has_room(const struct tr_node *node, size_t size, bool is_new);
 void tr_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *record);
-void tr_log_short(struct tr_node *node, const struct tr_record *record);
-void tr_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_record *record);
+void tr_log_short(struct tr_node *node, const struct tr_head *head);
+void tr_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_head *head);
 bool tr_log_number(struct tr_node *node, enum tr_log_type type, uint64_t number);
 void tr_log_dropped(struct tr_node *node, const struct tr_record *record); /* it leaves the book */
 uint64_t tr_log_size(const struct tr_record *record); /* about what its full entry takes */
@@ -544,10 +547,10 @@ static inline bool tr_is_clustered(const struct tr_node *node)
 }
 
 /* The place of a node in a record's list, or list_count. */
-static inline unsigned tr_place_of(const struct tr_record *record, uint16_t member)
+static inline unsigned tr_place_of(const struct tr_head *head, uint16_t member)
 {
     unsigned i = 0;
-    while (i < record->head.replicas.count && record->head.replicas.members[i] != member)
+    while (i < head->replicas.count && head->replicas.members[i] != member)
         i++;
     return i;
 }
@@ -570,45 +573,45 @@ bool tr_send(struct tr_node *node, uint16_t peer, struct tr_message message);
 
 /* list.c */
 #define TR_NAMES_MAX (TR_SET_MAX + TR_FROM_MAX)
-bool tr_is_listed(const struct tr_record *record, uint16_t member);
-bool tr_is_named(const struct tr_record *record, uint16_t member); /* by its list, or by `from` */
-void tr_remember(struct tr_record *record, uint16_t member);       /* in `from` */
-unsigned tr_names(const struct tr_record *record, uint16_t *names);
-unsigned tr_others(const struct tr_record *record); /* how many of them are not this node */
+bool tr_is_listed(const struct tr_head *head, uint16_t member);
+bool tr_is_named(const struct tr_head *head, uint16_t member); /* by its list, or by `from` */
+void tr_remember(struct tr_head *head, uint16_t member);       /* in `from` */
+unsigned tr_names(const struct tr_head *head, uint16_t *names);
+unsigned tr_others(const struct tr_head *head); /* how many of them are not this node */
 /* Who makes an attempt to pop it, and, as for the first attempt, who moves it: one after the
  * other; TR_MEMBER_NONE for one that has let go. */
-unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, uint32_t attempt,
+unsigned tr_turns(const struct tr_node *node, const struct tr_head *head, uint32_t attempt,
                   uint16_t *turns);
-uint32_t tr_list_check(const struct tr_node *node, const struct tr_record *record);
+uint32_t tr_list_check(const struct tr_node *node, const struct tr_head *head);
 unsigned tr_copies(const struct tr_node *node, uint32_t factor);
 bool tr_is_serving(const struct tr_node *node, uint16_t member); /* it pops what is new there */
 /* Replicas in their order, then a stand-in for each of them that is not up or failed; for a new
  * record also for those that are only starting. */
 unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
                  const uint16_t *failed, unsigned failed_count, bool is_new, uint16_t *list);
-bool tr_is_placed_well(const struct tr_node *node, const struct tr_record *record);
+bool tr_is_placed_well(const struct tr_node *node, const struct tr_head *head);
 /* All of its list have it. */
-bool tr_is_known(const struct tr_node *node, tr_ref ref, const struct tr_record *record);
+bool tr_is_known(const struct tr_node *node, tr_ref ref, const struct tr_head *head);
 /* As many of its list have it as there should be copies. */
-bool tr_has_enough(const struct tr_node *node, tr_ref ref, const struct tr_record *record);
+bool tr_has_enough(const struct tr_node *node, tr_ref ref, const struct tr_head *head);
 
 /* tell.c */
 /* Once durable, to all who are named: of a new record all of it. */
 void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling);
 void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out);
-void tr_acked(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_acked(struct tr_node *node, uint16_t peer, const struct tr_head *head);
 /* `ref` is where it was, if that is known. */
-void tr_marked(struct tr_node *node, tr_ref ref, const struct tr_record *record, uint8_t mask);
-void tr_mark(struct tr_node *node, tr_ref ref, const struct tr_record *record, uint16_t member);
+void tr_marked(struct tr_node *node, tr_ref ref, const struct tr_head *head, uint8_t mask);
+void tr_mark(struct tr_node *node, tr_ref ref, const struct tr_head *head, uint16_t member);
 /* The record of this key, if it has exactly this order. */
-tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_record *named,
-                       struct tr_record *held);
-void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record);
-bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record);
-void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-void tr_send_take_back(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_head *named,
+                       struct tr_head *held);
+void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_head *head);
+bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_head *head);
+void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_head *head);
+void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_head *head);
+void tr_send_take_back(struct tr_node *node, uint16_t peer, const struct tr_head *head);
+void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_head *head);
 void tr_owed_run(struct tr_node *node, uint16_t peer);
 bool tr_owes_nothing(struct tr_node *node, uint16_t peer);
 
@@ -618,15 +621,15 @@ enum tr_frame_result tr_replica_take(struct tr_node *node, enum tr_write_mode mo
                                      struct tr_record *record, tr_ref *ref);
 void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write *write);
 void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record *record);
-void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_record *outcome,
+void tr_replica_outcome(struct tr_node *node, uint16_t peer, const struct tr_head *outcome,
                         int64_t due_in_ms, uint32_t check);
 /* When a record that is only looked at is due, by our clock. */
 void tr_localize_due(const struct tr_node *node, struct tr_frame_record *frame);
-void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_record *named,
+void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_head *named,
                      uint64_t operation);
-void tr_replica_take_back(struct tr_node *node, const struct tr_record *named);
+void tr_replica_take_back(struct tr_node *node, const struct tr_head *named);
 /* It is gone there; or, if it is wanted, it has not come yet. */
-void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_record *named,
+void tr_replica_dropped(struct tr_node *node, uint16_t peer, const struct tr_head *named,
                         uint64_t operation, bool is_wanted, struct tr_effects *out);
 void tr_replica_ask(struct tr_node *node, uint16_t peer, const struct tr_frame_ask *ask);
 /* What a reader of this timer is shown: its live part, or what remains of it. */
@@ -645,8 +648,8 @@ void tr_forget_acks(struct tr_node *node, uint16_t peer);      /* it may have lo
 
 /* settle.c */
 void tr_settle_again(struct tr_node *node); /* who is up, or the view, has changed */
-uint16_t tr_find_mover(const struct tr_node *node, const struct tr_record *record); /* 0: this */
-void tr_settle_look(struct tr_node *node, tr_ref ref, struct tr_record *record, bool may_send);
+uint16_t tr_find_mover(const struct tr_node *node, const struct tr_head *head); /* 0: this */
+void tr_settle_look(struct tr_node *node, tr_ref ref, struct tr_head *head, bool may_send);
 void tr_settle_asked(struct tr_node *node); /* by the operator */
 void tr_settle_run(struct tr_node *node, struct tr_effects *out);
 tr_mono_ms tr_settle_wake_at(const struct tr_node *node);
@@ -655,30 +658,30 @@ bool tr_view_is_new(const struct tr_node *node); /* others may have yet to come 
 
 /* claim.c */
 /* A pop is handed out, or waits for its destination: claimed unless it is settled by then. */
-void tr_claim_later(struct tr_node *node, tr_ref ref, const struct tr_record *record);
+void tr_claim_later(struct tr_node *node, tr_ref ref, const struct tr_head *head);
 void tr_claims_run(struct tr_node *node);
 void tr_claim_flights(struct tr_node *node); /* at once: it stops */
 void tr_claim_now(struct tr_node *node);     /* all: somebody has come */
 tr_mono_ms tr_claims_wake_at(const struct tr_node *node);
 bool tr_has_backlog(const struct tr_node *node);
-void tr_claim_heard(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_claim_heard(struct tr_node *node, uint16_t peer, const struct tr_head *head);
 /* An outcome, by a record that is not here: what comes before it has been popped. */
-void tr_claim_past(struct tr_node *node, uint16_t peer, const struct tr_record *outcome);
+void tr_claim_past(struct tr_node *node, uint16_t peer, const struct tr_head *outcome);
 /* A move, by a record that is not here: what comes of before it is popped by others. */
-void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_record *record);
+void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_head *head);
 /* Who has shown that it moved, beyond this state of it; or TR_MEMBER_NONE. */
-uint16_t tr_moved_by(const struct tr_node *node, const struct tr_record *record);
+uint16_t tr_moved_by(const struct tr_node *node, const struct tr_head *head);
 void tr_backlog_heard(struct tr_node *node, uint16_t peer); /* that it has one, or has none */
-bool tr_is_claimed(const struct tr_node *node, const struct tr_record *record);
+bool tr_is_claimed(const struct tr_node *node, const struct tr_head *head);
 /* When a claim, or a backlog, has last held it back; 0: none has. From then on turns count anew. */
-tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_record *record);
+tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_head *head);
 /* A write that its coordinator, this node if it is 0, may stamp anew is held back until that has
  * decided: prepared before it is stored, opened after. Where there is no room to remember that, it
  * is due when that must have been. */
-void tr_claim_prepare(const struct tr_node *node, uint16_t peer, struct tr_record *record);
-void tr_claim_open(struct tr_node *node, uint16_t peer, const struct tr_record *record);
-void tr_claim_close(struct tr_node *node, const struct tr_record *record);
-bool tr_claim_is_open(const struct tr_node *node, const struct tr_record *record);
+void tr_claim_prepare(const struct tr_node *node, uint16_t peer, struct tr_head *head);
+void tr_claim_open(struct tr_node *node, uint16_t peer, const struct tr_head *head);
+void tr_claim_close(struct tr_node *node, const struct tr_head *head);
+bool tr_claim_is_open(const struct tr_node *node, const struct tr_head *head);
 
 /* operation.c */
 void tr_operation_begin(struct tr_node *node, const struct tr_event *event,

@@ -26,29 +26,27 @@ void tr_forget_entry(struct tr_node *node, tr_ref ref)
         node->stats.queued--;
 }
 
-void tr_count(struct tr_node *node, const struct tr_record *record, int by)
+void tr_count(struct tr_node *node, const struct tr_head *head, int by)
 {
-    uint64_t *count = (record->head.flags & TR_RECORD_TOMBSTONE) != 0 ? &node->stats.tombstones
-                      : (record->head.flags & TR_RECORD_DEAD) != 0    ? &node->stats.dead
-                      : record->head.key.part > 0 || record->head.order.attempt > 0
-                          ? &node->stats.debts
-                          : &node->stats.timers;
+    uint64_t *count = (head->flags & TR_RECORD_TOMBSTONE) != 0        ? &node->stats.tombstones
+                      : (head->flags & TR_RECORD_DEAD) != 0           ? &node->stats.dead
+                      : head->key.part > 0 || head->order.attempt > 0 ? &node->stats.debts
+                                                                      : &node->stats.timers;
     *count += (uint64_t)(int64_t)by;
-    bool is_copy = record->head.replicas.count > 0 && record->head.replicas.members[0] != 0;
-    if (is_copy && (record->head.flags & TR_RECORD_TOMBSTONE) == 0)
+    bool is_copy = head->replicas.count > 0 && head->replicas.members[0] != 0;
+    if (is_copy && (head->flags & TR_RECORD_TOMBSTONE) == 0)
         node->stats.copies += (uint64_t)(int64_t)by;
 }
 
 /* Who held it on its way, and is not of the list, is to be told that it is over. */
-void tr_let_others_go(struct tr_record *record)
+void tr_let_others_go(struct tr_head *head)
 {
-    uint8_t count = record->head.from.count;
-    record->head.from.count = 0;
-    record->head.from.gone = 0;
+    uint8_t count = head->from.count;
+    head->from.count = 0;
+    head->from.gone = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (record->head.from.members[i] != 0 &&
-            !tr_is_listed(record, record->head.from.members[i]))
-            record->head.from.members[record->head.from.count++] = record->head.from.members[i];
+        if (head->from.members[i] != 0 && !tr_is_listed(head, head->from.members[i]))
+            head->from.members[head->from.count++] = head->from.members[i];
     }
 }
 
@@ -70,20 +68,20 @@ tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
                    (record.head.key.part == 0 && (record.head.flags & TR_RECORD_KEYED) != 0);
     tr_forget_entry(node, ref);
     tr_log_dropped(node, &record);
-    tr_count(node, &record, -1);
+    tr_count(node, &record.head, -1);
     record.head.order.version = order->version;
     record.head.order.version_node = order->version_node;
     record.head.order.sequence = order->sequence;
     record.head.order.attempt = order->attempt;
     record.head.order.moves = order->moves;
     if (!is_kept) {
-        tr_log_end(node, TR_LOG_TOMBSTONE, &record);
+        tr_log_end(node, TR_LOG_TOMBSTONE, &record.head);
         tr_book_remove(&node->book, ref);
         return TR_ARENA_NONE;
     }
     bool is_keyed = (record.head.flags & TR_RECORD_KEYED) != 0;
     uint64_t keep_ms = tr_breaks(&node->trial, MUTANT_FORGET_AT_ONCE) ? 0 : TOMBSTONE_MS;
-    tr_let_others_go(&record);
+    tr_let_others_go(&record.head);
     record.head.flags = (uint8_t)((record.head.flags & TR_RECORD_KEYED) | TR_RECORD_TOMBSTONE);
     record.head.due_ms = node->time.steady_ms + (is_keyed ? node->config.key_keep_ms : keep_ms);
     record.head.lag_ms = 0;
@@ -91,7 +89,7 @@ tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
     ref = tr_book_replace(&node->book, ref, &record);
     TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
     tr_log_record(node, ref, &record);
-    tr_count(node, &record, 1);
+    tr_count(node, &record.head, 1);
     tr_arm(node, ref);
     return ref;
 }
@@ -111,25 +109,33 @@ tr_ref tr_put(struct tr_node *node, const struct tr_record *record, tr_ref ref)
         node->stale += state == TR_STATE_ARMED;
         node->stats.queued -= state == TR_STATE_QUEUED;
         tr_log_dropped(node, &old);
-        tr_count(node, &old, -1);
+        tr_count(node, &old.head, -1);
         /* Its texts may have been those of the place it had. */
         tr_book_unpack(&node->book, placed, &old);
         record = &old;
     }
     tr_log_record(node, placed, record);
-    tr_count(node, record, 1);
+    tr_count(node, &record->head, 1);
     return placed;
 }
 
-tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_record *before,
-                 const struct tr_record *record)
+tr_ref tr_put_head(struct tr_node *node, tr_ref ref, const struct tr_head *head)
+{
+    struct tr_record record;
+    tr_book_unpack(&node->book, ref, &record);
+    record.head = *head;
+    return tr_put(node, &record, ref);
+}
+
+tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_head *before,
+                 const struct tr_head *head)
 {
     tr_forget_entry(node, ref);
     tr_count(node, before, -1);
-    tr_count(node, record, 1);
-    ref = tr_book_update(&node->book, ref, record);
+    tr_count(node, head, 1);
+    ref = tr_book_update(&node->book, ref, head);
     TR_ASSERT(ref != TR_ARENA_NONE);
-    tr_log_short(node, record);
+    tr_log_short(node, head);
     tr_arm(node, ref);
     return ref;
 }
@@ -140,10 +146,10 @@ bool tr_can_wait(const struct tr_node *node)
            node->config.limits.waiting;
 }
 
-bool tr_has_room(const struct tr_node *node, const struct tr_record *record)
+bool tr_has_room(const struct tr_node *node, const struct tr_head *head)
 {
     return node->members_logged == node->member_count && tr_can_wait(node) &&
-           tr_log_has_room(node, tr_log_record_bound(record) + ROOM_BESIDE, false);
+           tr_log_has_room(node, tr_log_head_bound(head) + ROOM_BESIDE, false);
 }
 
 /* ---- letting go ---- */
@@ -164,61 +170,60 @@ bool tr_can_drop(const struct tr_node *node, const struct tr_key *key)
 }
 
 /* A key that no part has: what is noted of the timer itself stays. */
-static struct tr_key taken_back_key(const struct tr_record *record)
+static struct tr_key taken_back_key(const struct tr_head *head)
 {
-    return (struct tr_key){record->head.key.id, ~record->head.order.version};
+    return (struct tr_key){head->key.id, ~head->order.version};
 }
 
 static const struct tr_recent_note *find_taken_back(const struct tr_node *node,
-                                                    const struct tr_record *record)
+                                                    const struct tr_head *head)
 {
-    struct tr_key key = taken_back_key(record);
+    struct tr_key key = taken_back_key(head);
     const struct tr_recent_note *note = tr_recent_find(&node->dropped, &key);
     bool is_it = note != NULL && note->until_ms > node->time.now_ms &&
-                 note->order.version == record->head.order.version &&
-                 note->order.version_node == record->head.order.version_node;
+                 note->order.version == head->order.version &&
+                 note->order.version_node == head->order.version_node;
     return is_it ? note : NULL;
 }
 
-bool tr_is_taken_back(const struct tr_node *node, const struct tr_record *record)
+bool tr_is_taken_back(const struct tr_node *node, const struct tr_head *head)
 {
-    return node->dropped.busy_until_ms > node->time.now_ms && find_taken_back(node, record) != NULL;
+    return node->dropped.busy_until_ms > node->time.now_ms && find_taken_back(node, head) != NULL;
 }
 
-const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_record *record)
+const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_head *head)
 {
     if (node->dropped.busy_until_ms <= node->time.now_ms)
         return NULL;
-    struct tr_order order = record->head.order;
-    const struct tr_recent_note *dropped = tr_recent_find(&node->dropped, &record->head.key);
+    struct tr_order order = head->order;
+    const struct tr_recent_note *dropped = tr_recent_find(&node->dropped, &head->key);
     if (dropped != NULL && dropped->until_ms > node->time.now_ms &&
         tr_order_compare(&dropped->order, &order) >= 0)
         return &dropped->order;
-    dropped = find_taken_back(node, record);
+    dropped = find_taken_back(node, head);
     return dropped != NULL ? &dropped->order : NULL;
 }
 
-static void note_dropped(struct tr_node *node, const struct tr_record *record,
-                         const struct tr_key *key)
+static void note_dropped(struct tr_node *node, const struct tr_head *head, const struct tr_key *key)
 {
-    if (!tr_is_clustered(node) || tr_find_dropped(node, record) != NULL)
+    if (!tr_is_clustered(node) || tr_find_dropped(node, head) != NULL)
         return;
     struct tr_recent_note *note = tr_recent_place(&node->dropped, key, free_from(node));
     if (note == NULL)
         return; /* who could wait has asked tr_can_drop */
-    note->order = record->head.order;
+    note->order = head->order;
     tr_recent_keep(&node->dropped, note, node->time.now_ms + TOMBSTONE_MS);
 }
 
-void tr_note_dropped(struct tr_node *node, const struct tr_record *record)
+void tr_note_dropped(struct tr_node *node, const struct tr_head *head)
 {
-    note_dropped(node, record, &record->head.key);
+    note_dropped(node, head, &head->key);
 }
 
-void tr_note_taken_back(struct tr_node *node, const struct tr_record *record)
+void tr_note_taken_back(struct tr_node *node, const struct tr_head *head)
 {
-    struct tr_key key = taken_back_key(record);
-    note_dropped(node, record, &key);
+    struct tr_key key = taken_back_key(head);
+    note_dropped(node, head, &key);
 }
 
 void tr_forget(struct tr_node *node, tr_ref ref)
@@ -226,9 +231,9 @@ void tr_forget(struct tr_node *node, tr_ref ref)
     struct tr_record record;
     tr_forget_entry(node, ref);
     tr_book_unpack(&node->book, ref, &record);
-    tr_log_end(node, TR_LOG_DROP, &record);
+    tr_log_end(node, TR_LOG_DROP, &record.head);
     tr_log_dropped(node, &record);
-    tr_count(node, &record, -1);
+    tr_count(node, &record.head, -1);
     tr_book_remove(&node->book, ref);
 }
 
@@ -236,6 +241,6 @@ void tr_drop(struct tr_node *node, tr_ref ref)
 {
     struct tr_record record;
     tr_book_unpack(&node->book, ref, &record);
-    tr_note_dropped(node, &record);
+    tr_note_dropped(node, &record.head);
     tr_forget(node, ref);
 }

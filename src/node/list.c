@@ -9,47 +9,47 @@
  */
 #include "node/internal.h"
 
-bool tr_is_listed(const struct tr_record *record, uint16_t member)
+bool tr_is_listed(const struct tr_head *record, uint16_t member)
 {
-    return tr_place_of(record, member) < record->head.replicas.count;
+    return tr_place_of(record, member) < record->replicas.count;
 }
 
-static bool is_from(const struct tr_record *record, uint16_t member)
+static bool is_from(const struct tr_head *record, uint16_t member)
 {
-    for (unsigned i = 0; i < record->head.from.count; i++) {
-        if (record->head.from.members[i] == member)
+    for (unsigned i = 0; i < record->from.count; i++) {
+        if (record->from.members[i] == member)
             return true;
     }
     return false;
 }
 
-bool tr_is_named(const struct tr_record *record, uint16_t member)
+bool tr_is_named(const struct tr_head *record, uint16_t member)
 {
     return tr_is_listed(record, member) || is_from(record, member);
 }
 
 /* No room for more than these: one that is left out is told when it is met. */
-void tr_remember(struct tr_record *record, uint16_t member)
+void tr_remember(struct tr_head *record, uint16_t member)
 {
-    if (is_from(record, member) || record->head.from.count == TR_FROM_MAX)
+    if (is_from(record, member) || record->from.count == TR_FROM_MAX)
         return;
-    record->head.from.members[record->head.from.count++] = member;
-    record->head.from.gone = 0;
+    record->from.members[record->from.count++] = member;
+    record->from.gone = 0;
 }
 
-unsigned tr_names(const struct tr_record *record, uint16_t *names)
+unsigned tr_names(const struct tr_head *record, uint16_t *names)
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < record->head.replicas.count; i++)
-        names[count++] = record->head.replicas.members[i];
-    for (unsigned i = 0; i < record->head.from.count; i++) {
-        if (!tr_is_listed(record, record->head.from.members[i]))
-            names[count++] = record->head.from.members[i];
+    for (unsigned i = 0; i < record->replicas.count; i++)
+        names[count++] = record->replicas.members[i];
+    for (unsigned i = 0; i < record->from.count; i++) {
+        if (!tr_is_listed(record, record->from.members[i]))
+            names[count++] = record->from.members[i];
     }
     return count;
 }
 
-unsigned tr_others(const struct tr_record *record)
+unsigned tr_others(const struct tr_head *record)
 {
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_names(record, names);
@@ -59,22 +59,15 @@ unsigned tr_others(const struct tr_record *record)
     return others;
 }
 
-/* The same number on every holder of a record. */
-static uint64_t nominal_due(const struct tr_record *record)
-{
-    return (record->head.order.version >> 16) + tr_record_pop(record) * record->interval_ms;
-}
-
 /* Whether a node was not there when this pop was shared out: it comes after all that were. */
-static bool is_late_comer(const struct tr_node *node, const struct tr_record *record,
-                          uint16_t member)
+static bool is_late_comer(const struct tr_node *node, const struct tr_head *record, uint16_t member)
 {
     uint64_t from_ms = member == 0 ? node->popping_from_ms : node->peers[member].popping_from_ms;
-    return nominal_due(record) < from_ms;
+    return record->nominal_ms < from_ms;
 }
 
 /* Appends those of a group, in the order of attempts, late comers last. */
-static unsigned append_turns(const struct tr_node *node, const struct tr_record *record,
+static unsigned append_turns(const struct tr_node *node, const struct tr_head *record,
                              uint32_t attempt, const uint16_t *group, unsigned size,
                              uint16_t *turns)
 {
@@ -92,35 +85,35 @@ static unsigned append_turns(const struct tr_node *node, const struct tr_record 
     return count;
 }
 
-unsigned tr_turns(const struct tr_node *node, const struct tr_record *record, uint32_t attempt,
+unsigned tr_turns(const struct tr_node *node, const struct tr_head *record, uint32_t attempt,
                   uint16_t *turns)
 {
     uint16_t rest[TR_SET_MAX];
     unsigned rest_count = 0;
-    bool is_moving = (record->head.flags & TR_RECORD_MOVING) != 0 && record->head.from.count > 0;
+    bool is_moving = (record->flags & TR_RECORD_MOVING) != 0 && record->from.count > 0;
     if (tr_breaks(&node->trial, MUTANT_ARM_BEFORE_DROPS) && !is_from(record, 0))
         is_moving = false;
     if (!is_moving)
-        return append_turns(node, record, attempt, record->head.replicas.members,
-                            record->head.replicas.count, turns);
-    for (unsigned i = 0; i < record->head.replicas.count; i++) {
-        if (!is_from(record, record->head.replicas.members[i]))
-            rest[rest_count++] = record->head.replicas.members[i];
+        return append_turns(node, record, attempt, record->replicas.members, record->replicas.count,
+                            turns);
+    for (unsigned i = 0; i < record->replicas.count; i++) {
+        if (!is_from(record, record->replicas.members[i]))
+            rest[rest_count++] = record->replicas.members[i];
     }
     /* The others may not have heard that one has let go, and count with it. */
     uint16_t from[TR_FROM_MAX];
-    unsigned from_count = tr_record_places(record, from);
+    unsigned from_count = tr_from_places(&record->from, from);
     unsigned count = append_turns(node, record, attempt, from, from_count, turns);
     for (unsigned i = 0; i < count; i++)
         turns[i] = is_from(record, turns[i]) ? turns[i] : TR_MEMBER_NONE;
     return count + append_turns(node, record, attempt, rest, rest_count, turns + count);
 }
 
-uint32_t tr_list_check(const struct tr_node *node, const struct tr_record *record)
+uint32_t tr_list_check(const struct tr_node *node, const struct tr_head *record)
 {
     uint64_t hash = 0;
-    for (unsigned i = 0; i < record->head.replicas.count; i++)
-        hash = tr_hash_mix(hash + node->members[record->head.replicas.members[i]].hash);
+    for (unsigned i = 0; i < record->replicas.count; i++)
+        hash = tr_hash_mix(hash + node->members[record->replicas.members[i]].hash);
     return (uint32_t)hash;
 }
 
@@ -163,34 +156,33 @@ unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
     return wanted;
 }
 
-bool tr_is_placed_well(const struct tr_node *node, const struct tr_record *record)
+bool tr_is_placed_well(const struct tr_node *node, const struct tr_head *record)
 {
     uint16_t placed[TR_SET_MAX];
-    unsigned count =
-        tr_place(node, record->head.key.id, tr_copies(node, record->head.factor), placed);
+    unsigned count = tr_place(node, record->key.id, tr_copies(node, record->factor), placed);
     unsigned down = 0;
-    if (record->head.replicas.count < count)
+    if (record->replicas.count < count)
         return false;
     for (unsigned i = 0; i < count; i++) {
-        if (record->head.replicas.members[i] != placed[i])
+        if (record->replicas.members[i] != placed[i])
             return false;
         down += !tr_node_is_up(node, placed[i]);
     }
-    return record->head.replicas.count - count <= down; /* no stand-in for a node that is there */
+    return record->replicas.count - count <= down; /* no stand-in for a node that is there */
 }
 
-bool tr_has_enough(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
+bool tr_has_enough(const struct tr_node *node, tr_ref ref, const struct tr_head *record)
 {
     uint8_t acked = tr_book_acked(&node->book, ref);
     unsigned count = 0;
-    for (unsigned i = 0; i < record->head.replicas.count; i++)
-        count += record->head.replicas.members[i] == 0 || (acked & 1u << i) != 0;
-    return count >= tr_copies(node, record->head.factor);
+    for (unsigned i = 0; i < record->replicas.count; i++)
+        count += record->replicas.members[i] == 0 || (acked & 1u << i) != 0;
+    return count >= tr_copies(node, record->factor);
 }
 
-bool tr_is_known(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
+bool tr_is_known(const struct tr_node *node, tr_ref ref, const struct tr_head *record)
 {
-    uint8_t all = (uint8_t)((1u << record->head.replicas.count) - 1);
+    uint8_t all = (uint8_t)((1u << record->replicas.count) - 1);
     uint8_t own = (uint8_t)(1u << tr_place_of(record, 0));
     return ((tr_book_acked(&node->book, ref) | own) & all) == all;
 }

@@ -266,7 +266,7 @@ static bool find_record(const struct tr_node *node, const struct tr_message *mes
         return false;
     tr_book_unpack(&node->book, ref, record);
     bool is_early = message->kind == MESSAGE_COPY && is_fresh(node, record);
-    return is_read || (!tr_claim_is_open(node, record) && !is_early);
+    return is_read || (!tr_claim_is_open(node, &record->head) && !is_early);
 }
 
 static void put_record(const struct tr_node *node, struct tr_writer *writer,
@@ -328,20 +328,20 @@ static void put_entry(struct tr_node *node, const struct tr_message *message,
     switch (message->kind) {
     case MESSAGE_ACK:
     case MESSAGE_CLAIM:
-        tr_frame_put_key(writer, &record);
+        tr_frame_put_key(writer, &record.head);
         return;
     case MESSAGE_MARK:
-        tr_frame_put_mark(writer, &record, message->mask);
+        tr_frame_put_mark(writer, &record.head, message->mask);
         return;
     case MESSAGE_DROP:
     case MESSAGE_DROPPED:
-        tr_frame_put_drop(writer, &record, message->operation, message->mask == 1);
+        tr_frame_put_drop(writer, &record.head, message->operation, message->mask == 1);
         return;
     case MESSAGE_OUTCOME:
         if (find_record(node, message, &record))
-            tr_frame_put_outcome(writer, &record,
+            tr_frame_put_outcome(writer, &record.head,
                                  (int64_t)(record.head.due_ms - node->time.steady_ms),
-                                 tr_list_check(node, &record));
+                                 tr_list_check(node, &record.head));
         return;
     case MESSAGE_PART:
     case MESSAGE_COPY:
@@ -585,7 +585,7 @@ static void hear_operations(struct tr_node *node, uint16_t index, struct tr_read
 static void hear_keys(struct tr_node *node, uint16_t index, struct tr_reader *reader,
                       const struct tr_frame *frame)
 {
-    struct tr_record record = {.uri = {"", 0}, .opaque = {"", 0}, .content_type = {"", 0}};
+    struct tr_head head = {0};
     int64_t due_in_ms = 0;
     uint32_t check = 0;
     uint8_t mask = 0;
@@ -594,22 +594,22 @@ static void hear_keys(struct tr_node *node, uint16_t index, struct tr_reader *re
         bool is_prompt = frame->heard_ms <= node->time.now_ms && age_ms < SAMPLE_MS;
         struct tr_reader samples = *reader;
         while (!node->is_serving && is_prompt &&
-               tr_frame_get_outcome(&samples, &record, &due_in_ms, &check))
-            tr_hear_sample(node, &record, due_in_ms);
+               tr_frame_get_outcome(&samples, &head, &due_in_ms, &check))
+            tr_hear_sample(node, &head, due_in_ms);
         tr_correct_clock(node, (int64_t)age_ms);
 
-        while (tr_frame_get_outcome(reader, &record, &due_in_ms, &check))
-            tr_replica_outcome(node, index, &record, due_in_ms, check);
+        while (tr_frame_get_outcome(reader, &head, &due_in_ms, &check))
+            tr_replica_outcome(node, index, &head, due_in_ms, check);
     } else if (frame->kind == TR_FRAME_ACKS) {
-        while (tr_frame_get_key(reader, &record))
-            tr_acked(node, index, &record);
+        while (tr_frame_get_key(reader, &head))
+            tr_acked(node, index, &head);
     } else if (frame->kind == TR_FRAME_CLAIMS) {
-        while (tr_frame_get_key(reader, &record))
-            tr_claim_heard(node, index, &record);
+        while (tr_frame_get_key(reader, &head))
+            tr_claim_heard(node, index, &head);
     } else {
-        while (tr_frame_get_mark(reader, &record, &mask)) {
-            tr_marked(node, TR_ARENA_NONE, &record, mask);
-            tr_claim_close(node, &record);
+        while (tr_frame_get_mark(reader, &head, &mask)) {
+            tr_marked(node, TR_ARENA_NONE, &head, mask);
+            tr_claim_close(node, &head);
         }
     }
 }
@@ -617,16 +617,16 @@ static void hear_keys(struct tr_node *node, uint16_t index, struct tr_reader *re
 static void hear_drops(struct tr_node *node, uint16_t index, struct tr_reader *reader,
                        const struct tr_frame *frame, struct tr_effects *out)
 {
-    struct tr_record record = {.uri = {"", 0}, .opaque = {"", 0}, .content_type = {"", 0}};
+    struct tr_head head = {0};
     uint64_t operation = 0;
     bool is_exact = false;
-    while (tr_frame_get_drop(reader, &record, &operation, &is_exact)) {
+    while (tr_frame_get_drop(reader, &head, &operation, &is_exact)) {
         if (frame->kind == TR_FRAME_DROPS && is_exact)
-            tr_replica_take_back(node, &record);
+            tr_replica_take_back(node, &head);
         else if (frame->kind == TR_FRAME_DROPS)
-            tr_replica_drop(node, index, &record, operation);
+            tr_replica_drop(node, index, &head, operation);
         else if (tr_effects_has_room(out, 8))
-            tr_replica_dropped(node, index, &record, operation, is_exact, out);
+            tr_replica_dropped(node, index, &head, operation, is_exact, out);
     }
 }
 

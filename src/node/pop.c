@@ -119,18 +119,18 @@ static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct 
 }
 
 /* A pop under way goes on, whatever becomes of the list of its record. */
-void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_record *record)
+void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_head *record)
 {
     for (uint32_t i = 0; i < node->flight_fresh; i++) {
         struct tr_flight *flight = &node->flights[i];
         if (!flight->is_used || flight->ref != before ||
-            !tr_key_equals(&flight->key, &record->head.key) ||
-            flight->order.version != record->head.order.version ||
-            flight->order.sequence != record->head.order.sequence ||
-            flight->order.attempt != record->head.order.attempt)
+            !tr_key_equals(&flight->key, &record->key) ||
+            flight->order.version != record->order.version ||
+            flight->order.sequence != record->order.sequence ||
+            flight->order.attempt != record->order.attempt)
             continue;
         flight->ref = ref;
-        flight->order = record->head.order;
+        flight->order = record->order;
         tr_forget_entry(node, ref);
         tr_book_set_state(&node->book, ref, TR_STATE_FLYING);
         tr_claim_later(node, ref, record);
@@ -221,14 +221,14 @@ static unsigned rank_of(const struct tr_node *node, const struct tr_record *reco
                         bool *is_stray)
 {
     uint16_t turns[TR_NAMES_MAX];
-    unsigned count = tr_turns(node, record, record->head.order.attempt, turns);
+    unsigned count = tr_turns(node, &record->head, record->head.order.attempt, turns);
     unsigned rank = 0;
     *is_first = true;
     for (; rank < count && turns[rank] != 0; rank++)
         *is_first &=
             !tr_is_popping(node, turns[rank]) && !tr_breaks(&node->trial, MUTANT_NO_TAKEOVER);
     *is_stray = rank == count;
-    unsigned others = tr_others(record);
+    unsigned others = tr_others(&record->head);
     if (others > 0 && !tr_view_has_others(node) && tr_view_is_new(node)) {
         tr_cover(&node->trial, RULE_LEFT_TO_OTHERS);
         *is_first = *is_stray = false;
@@ -250,14 +250,15 @@ static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record
                LOOK_MS; /* its turn never comes while one that is named is up */
     }
     if (!is_first && rank > 0 && latest <= node->time.steady_ms) {
-        tr_steady_ms held_ms = tr_held_until(node, record); /* all were: not all at once, now */
+        tr_steady_ms held_ms =
+            tr_held_until(node, &record->head); /* all were: not all at once, now */
         if (held_ms > record->head.due_ms)
             latest = held_ms + (uint64_t)rank * POSITION_MS;
     }
     if (is_first || latest <= node->time.steady_ms) {
         if (rank > 0)
             tr_cover(&node->trial, is_first ? RULE_TAKEOVER : RULE_LATE_TURN);
-        if (!tr_is_claimed(node, record)) {
+        if (!tr_is_claimed(node, &record->head)) {
             node->stats.takeovers += rank > 0 && is_first;
             node->stats.late_turns += rank > 0 && !is_first;
             return node->time.steady_ms;
@@ -352,8 +353,8 @@ static bool has_to_tell(const struct tr_record *record)
  * be, whoever is away. */
 static bool may_forget(struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
-    bool is_safe = tr_is_known(node, ref, record) && !has_to_tell(record) && !tr_is_wide(node) &&
-                   are_all_up(node);
+    bool is_safe = tr_is_known(node, ref, &record->head) && !has_to_tell(record) &&
+                   !tr_is_wide(node) && are_all_up(node);
     bool is_old = node->time.steady_ms >=
                   record->head.due_ms - record->head.lag_ms + node->config.tombstone_keep_ms;
     bool is_early = !is_safe && !is_old &&
@@ -372,12 +373,12 @@ static void keep_tombstone(struct tr_node *node, tr_ref ref, struct tr_record *r
     uint8_t acked = tr_book_acked(&node->book, ref);
     record->head.lag_ms += at_ms - record->head.due_ms;
     record->head.due_ms = at_ms;
-    tr_ref placed = tr_book_update(&node->book, ref, record);
+    tr_ref placed = tr_book_update(&node->book, ref, &record->head);
     TR_ASSERT(placed != TR_ARENA_NONE); /* it grows by a byte or two, from the arena's reserve */
     tr_book_set_acked(&node->book, placed, acked);
     tr_arm(node, placed);
     if (placed != ref)
-        tr_owe(node, placed, record);
+        tr_owe(node, placed, &record->head);
 }
 
 /* True: it was put off. */
@@ -408,7 +409,7 @@ static void claim_later(struct tr_node *node, tr_ref ref)
     if (!tr_is_clustered(node))
         return;
     tr_book_unpack(&node->book, ref, &record);
-    tr_claim_later(node, ref, &record);
+    tr_claim_later(node, ref, &record.head);
 }
 
 static void run_due(struct tr_node *node, struct tr_effects *out)
@@ -474,7 +475,7 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record,
             tr_tell(node, ref, telling);
         return;
     }
-    tr_count(node, record, -1);
+    tr_count(node, &record->head, -1);
     record->head.due_ms = record->head.due_ms - record->head.lag_ms + record->interval_ms;
     record->head.lag_ms = 0;
     if (tr_is_clustered(node) && record->head.due_ms < node->time.steady_ms) {
@@ -484,10 +485,10 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record,
     }
     record->head.order.attempt = 0;
     record->head.order.sequence++;
-    tr_count(node, record, 1);
-    ref = tr_book_update(&node->book, ref, record);
+    tr_count(node, &record->head, 1);
+    ref = tr_book_update(&node->book, ref, &record->head);
     TR_ASSERT(ref != TR_ARENA_NONE);
-    tr_log_short(node, record);
+    tr_log_short(node, &record->head);
     tr_arm(node, ref);
     tr_tell(node, ref, telling);
 }
@@ -542,7 +543,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     if (ref == TR_ARENA_NONE)
         return false;
     tr_log_record(node, ref, &part);
-    tr_count(node, &part, 1);
+    tr_count(node, &part.head, 1);
     tr_arm(node, ref);
     tr_tell(node, ref, TELL_PART);
     tr_limit_parts(node, part.head.key.id, part.head.key.part, out);
@@ -562,9 +563,9 @@ static uint64_t backoff(struct tr_node *node, const struct tr_flight *flight, ui
 /* The record in its place becomes what `record` says, and waits for its due time. */
 static void put_back(struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
-    ref = tr_book_update(&node->book, ref, record);
+    ref = tr_book_update(&node->book, ref, &record->head);
     TR_ASSERT(ref != TR_ARENA_NONE);
-    tr_log_short(node, record);
+    tr_log_short(node, &record->head);
     tr_arm(node, ref);
     tr_tell(node, ref, TELL_AT_ONCE);
 }
@@ -597,8 +598,8 @@ static void die(struct tr_node *node, tr_ref ref, struct tr_record *before,
         move_on(node, ref, before, TELL_DURABLE);
         return;
     }
-    tr_count(node, before, -1);
-    tr_count(node, &dead, 1);
+    tr_count(node, &before->head, -1);
+    tr_count(node, &dead.head, 1);
     put_back(node, ref, &dead);
 }
 
@@ -632,8 +633,8 @@ static void fail(struct tr_node *node, tr_ref ref, struct tr_record *record,
         move_on(node, ref, &before, TELL_DURABLE);
         return;
     }
-    tr_count(node, &before, -1);
-    tr_count(node, record, 1);
+    tr_count(node, &before.head, -1);
+    tr_count(node, &record->head, 1);
     put_back(node, ref, record);
 }
 
@@ -674,7 +675,7 @@ void tr_pops_finish(struct tr_node *node, struct tr_effects *out)
         bool is_there = find_flown(node, flight, &record);
         if (is_there &&
             (!tr_log_has_room(node, OUTCOME_ROOM + tr_log_record_bound(&record), false) ||
-             (tr_is_clustered(node) && !tr_has_room(node, &record))))
+             (tr_is_clustered(node) && !tr_has_room(node, &record.head))))
             return;
         node->ended_first = flight->next;
         if (node->ended_first == NONE)

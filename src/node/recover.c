@@ -153,7 +153,7 @@ static void apply_record(struct tr_node *node, struct tr_record *record, uint64_
         if (tr_order_compare(&old, &new) > 0)
             return;
         tr_log_dropped(node, &held);
-        tr_count(node, &held, -1);
+        tr_count(node, &held.head, -1);
         ref = tr_book_replace(&node->book, ref, record);
     } else {
         ref = tr_book_insert(&node->book, record);
@@ -163,7 +163,7 @@ static void apply_record(struct tr_node *node, struct tr_record *record, uint64_
         return;
     node->log.live[segment % TR_NODE_SEGMENTS_MAX] += 1;
     node->log.live_bytes += tr_log_size(record);
-    tr_count(node, record, 1);
+    tr_count(node, &record->head, 1);
 }
 
 /* The record held under the key of an entry, if it is not above the entry's order. */
@@ -183,12 +183,12 @@ static void apply_short(struct tr_node *node, const struct tr_record *record)
     tr_ref ref = find_held(node, record, &held);
     if (ref == TR_ARENA_NONE || held.head.order.version != record->head.order.version)
         return;
-    tr_count(node, &held, -1);
-    ref = tr_book_update(&node->book, ref, record);
+    tr_count(node, &held.head, -1);
+    ref = tr_book_update(&node->book, ref, &record->head);
     TR_ASSERT(ref != TR_ARENA_NONE);
     held.head.flags = record->head.flags;
     held.head.order.attempt = record->head.order.attempt;
-    tr_count(node, &held, 1);
+    tr_count(node, &held.head, 1);
 }
 
 static void apply_end(struct tr_node *node, const struct tr_record *record)
@@ -198,7 +198,7 @@ static void apply_end(struct tr_node *node, const struct tr_record *record)
     if (ref == TR_ARENA_NONE)
         return;
     tr_log_dropped(node, &held);
-    tr_count(node, &held, -1);
+    tr_count(node, &held.head, -1);
     tr_book_remove(&node->book, ref);
 }
 

@@ -454,7 +454,7 @@ bool tr_has_parts_room(const struct tr_node *node)
 static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *record,
                         struct tr_waiting waiting)
 {
-    tr_count(node, record, -1);
+    tr_count(node, &record->head, -1);
     tr_forget_entry(node, ref);
     record->head.flags &= (uint8_t)~TR_RECORD_DEAD;
     /* A part counts its redrives; a timer that died in its place stays behind its attempts. */
@@ -464,10 +464,10 @@ static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *reco
     record->head.order.attempt = record->head.key.part > 0 ? 0 : record->head.order.attempt;
     record->head.lag_ms += node->time.steady_ms - record->head.due_ms;
     record->head.due_ms = node->time.steady_ms;
-    ref = tr_book_update(&node->book, ref, record);
+    ref = tr_book_update(&node->book, ref, &record->head);
     TR_ASSERT(ref != TR_ARENA_NONE);
-    tr_log_short(node, record);
-    tr_count(node, record, 1);
+    tr_log_short(node, &record->head);
+    tr_count(node, &record->head, 1);
     node->stats.redriven++;
     waiting.key = record->head.key;
     waiting.order = record->head.order;

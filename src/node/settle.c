@@ -90,12 +90,12 @@ void tr_settle_again(struct tr_node *node)
 }
 
 /* Who moves it: the first that is up and pops, this node if there is none. */
-uint16_t tr_find_mover(const struct tr_node *node, const struct tr_record *record)
+uint16_t tr_find_mover(const struct tr_node *node, const struct tr_head *record)
 {
     uint16_t turns[TR_NAMES_MAX];
     unsigned count = tr_turns(node, record, 0, turns);
     for (unsigned i = 0; i < count; i++) {
-        if (turns[i] == 0 && i > 0 && (record->head.flags & TR_RECORD_MOVING) != 0)
+        if (turns[i] == 0 && i > 0 && (record->flags & TR_RECORD_MOVING) != 0)
             tr_cover(&node->trial, RULE_MOVE_TAKEN);
         if (turns[i] == 0 || tr_is_popping(node, turns[i]))
             return turns[i];
@@ -106,14 +106,12 @@ uint16_t tr_find_mover(const struct tr_node *node, const struct tr_record *recor
 /* Who should move it may have let it go for something higher that this node has not heard of: it is
  * shown first to who would have that, then to who should move it. A few in a walk: those that are
  * only on their way are gone by the next one. */
-static void offer(struct tr_node *node, uint16_t mover, const struct tr_record *record,
-                  bool may_send)
+static void offer(struct tr_node *node, uint16_t mover, const struct tr_head *record, bool may_send)
 {
     if (!may_send || node->settling.offers >= OFFERS_MAX)
         return;
     uint16_t placed[TR_SET_MAX];
-    unsigned count =
-        tr_place(node, record->head.key.id, tr_copies(node, record->head.factor), placed);
+    unsigned count = tr_place(node, record->key.id, tr_copies(node, record->factor), placed);
     node->settling.offers++;
     tr_cover(&node->trial, RULE_OFFERED);
     if (node->settling.walks % 2 == 0)
@@ -132,12 +130,12 @@ static void follow(struct tr_node *node, tr_ref ref)
 }
 
 /* A pop that is near, or under way, comes first. */
-static bool may_change(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
+static bool may_change(const struct tr_node *node, tr_ref ref, const struct tr_head *record)
 {
     bool is_idle = tr_book_state(&node->book, ref) == TR_STATE_ARMED;
-    bool is_near = record->interval_ms >= 2 * (uint64_t)NEAR_MS &&
-                   (record->head.flags & TR_RECORD_DEAD) == 0 &&
-                   record->head.due_ms < node->time.steady_ms + NEAR_MS;
+    bool is_near = tr_book_interval(&node->book, ref) >= 2 * (uint64_t)NEAR_MS &&
+                   (record->flags & TR_RECORD_DEAD) == 0 &&
+                   record->due_ms < node->time.steady_ms + NEAR_MS;
     if (is_near)
         tr_cover(&node->trial, RULE_MOVE_WAITS);
     return is_idle && !is_near && !tr_is_claimed(node, record) && tr_has_room(node, record);
@@ -145,11 +143,10 @@ static bool may_change(const struct tr_node *node, tr_ref ref, const struct tr_r
 
 /* Who has just joined is waited for, rather than to find a stand-in and move it twice. So are those
  * that a record names if the view names nobody: this node may have yet to hear of them. */
-static bool is_too_soon(const struct tr_node *node, const struct tr_record *record)
+static bool is_too_soon(const struct tr_node *node, const struct tr_head *record)
 {
     uint16_t placed[TR_SET_MAX];
-    unsigned count =
-        tr_place(node, record->head.key.id, tr_copies(node, record->head.factor), placed);
+    unsigned count = tr_place(node, record->key.id, tr_copies(node, record->factor), placed);
     bool are_up = true;
     for (unsigned i = 0; i < count; i++)
         are_up &= tr_node_is_up(node, placed[i]);
@@ -158,28 +155,27 @@ static bool is_too_soon(const struct tr_node *node, const struct tr_record *reco
 }
 
 /* It gets its new list, and comes from where it is. */
-static void begin(struct tr_node *node, tr_ref ref, struct tr_record *record)
+static void begin(struct tr_node *node, tr_ref ref, struct tr_head *record)
 {
-    struct tr_record old = *record;
+    struct tr_head old = *record;
     if (!may_change(node, ref, record) || is_too_soon(node, record))
         return;
-    tr_cover(&node->trial,
-             (old.head.flags & TR_RECORD_MOVING) != 0 ? RULE_MOVE_AGAIN : RULE_MOVE_BEGUN);
-    bool was_moving = (old.head.flags & TR_RECORD_MOVING) != 0;
-    record->head.from.count = 0;
-    record->head.from.gone = 0;
-    for (unsigned i = 0; was_moving && i < old.head.from.count; i++)
-        tr_remember(record, old.head.from.members[i]);
-    for (unsigned i = 0; i < old.head.replicas.count; i++)
-        tr_remember(record, old.head.replicas.members[i]);
-    for (unsigned i = 0; !was_moving && i < old.head.from.count; i++)
-        tr_remember(record, old.head.from.members[i]);
+    tr_cover(&node->trial, (old.flags & TR_RECORD_MOVING) != 0 ? RULE_MOVE_AGAIN : RULE_MOVE_BEGUN);
+    bool was_moving = (old.flags & TR_RECORD_MOVING) != 0;
+    record->from.count = 0;
+    record->from.gone = 0;
+    for (unsigned i = 0; was_moving && i < old.from.count; i++)
+        tr_remember(record, old.from.members[i]);
+    for (unsigned i = 0; i < old.replicas.count; i++)
+        tr_remember(record, old.replicas.members[i]);
+    for (unsigned i = 0; !was_moving && i < old.from.count; i++)
+        tr_remember(record, old.from.members[i]);
     tr_remember(record, 0);
-    record->head.replicas.count = (uint8_t)tr_want(node, record->head.key.id, record->head.factor,
-                                                   NULL, 0, false, record->head.replicas.members);
-    record->head.flags |= TR_RECORD_MOVING;
-    record->head.order.moves = tr_next_move(record->head.order.moves, node->stamp_node);
-    tr_ref placed = tr_put(node, record, ref);
+    record->replicas.count = (uint8_t)tr_want(node, record->key.id, record->factor, NULL, 0, false,
+                                              record->replicas.members);
+    record->flags |= TR_RECORD_MOVING;
+    record->order.moves = tr_next_move(record->order.moves, node->stamp_node);
+    tr_ref placed = tr_put_head(node, ref, record);
     if (placed == TR_ARENA_NONE)
         return;
     tr_tell(node, placed, TELL_WHOLE); /* it is armed when it is durable */
@@ -187,26 +183,26 @@ static void begin(struct tr_node *node, tr_ref ref, struct tr_record *record)
 }
 
 /* All of the new list have it, and nobody else who could be asked: it is where it belongs. */
-static void finish(struct tr_node *node, tr_ref ref, struct tr_record *record)
+static void finish(struct tr_node *node, tr_ref ref, struct tr_head *record)
 {
-    struct tr_record old = *record;
+    struct tr_head old = *record;
     if (tr_book_state(&node->book, ref) != TR_STATE_ARMED || !tr_has_room(node, record))
         return;
-    record->head.flags &= (uint8_t)~TR_RECORD_MOVING;
-    record->head.order.moves = tr_next_move(record->head.order.moves, node->stamp_node);
-    record->head.from.count = 0;
-    record->head.from.gone = 0;
-    for (unsigned i = 0; i < old.head.from.count; i++) {
-        if (old.head.from.members[i] != 0 && !tr_is_listed(record, old.head.from.members[i]))
-            tr_remember(record, old.head.from.members[i]);
+    record->flags &= (uint8_t)~TR_RECORD_MOVING;
+    record->order.moves = tr_next_move(record->order.moves, node->stamp_node);
+    record->from.count = 0;
+    record->from.gone = 0;
+    for (unsigned i = 0; i < old.from.count; i++) {
+        if (old.from.members[i] != 0 && !tr_is_listed(record, old.from.members[i]))
+            tr_remember(record, old.from.members[i]);
     }
     tr_cover(&node->trial, RULE_MOVE_ENDED);
     node->stats.moved++;
 
-    bool has_absent = record->head.from.count > 0;
+    bool has_absent = record->from.count > 0;
     if (has_absent) {
         tr_cover(&node->trial, RULE_ABSENT);
-        ref = tr_put(node, record, ref);
+        ref = tr_put_head(node, ref, record);
         if (ref == TR_ARENA_NONE)
             return;
     } else {
@@ -218,11 +214,11 @@ static void finish(struct tr_node *node, tr_ref ref, struct tr_record *record)
 }
 
 /* True: somebody is still to let go. */
-static bool send_drops(struct tr_node *node, const struct tr_record *record, bool may_send)
+static bool send_drops(struct tr_node *node, const struct tr_head *record, bool may_send)
 {
     bool is_waiting = false;
-    for (unsigned i = 0; i < record->head.from.count; i++) {
-        uint16_t member = record->head.from.members[i];
+    for (unsigned i = 0; i < record->from.count; i++) {
+        uint16_t member = record->from.members[i];
         if (member == 0 || tr_is_listed(record, member) || !tr_node_is_up(node, member))
             continue;
         is_waiting = true;
@@ -235,25 +231,23 @@ static bool send_drops(struct tr_node *node, const struct tr_record *record, boo
 }
 
 /* Nobody of the new list is only just starting: it would not pop. */
-static bool can_take_over(const struct tr_node *node, const struct tr_record *record)
+static bool can_take_over(const struct tr_node *node, const struct tr_head *record)
 {
-    for (unsigned i = 0; i < record->head.replicas.count; i++) {
-        const struct tr_peer *peer = &node->peers[record->head.replicas.members[i]];
-        if (record->head.replicas.members[i] != 0 && peer->is_up &&
-            (peer->flags & TR_BEAT_POPPING) == 0)
+    for (unsigned i = 0; i < record->replicas.count; i++) {
+        const struct tr_peer *peer = &node->peers[record->replicas.members[i]];
+        if (record->replicas.members[i] != 0 && peer->is_up && (peer->flags & TR_BEAT_POPPING) == 0)
             return false;
     }
     return true;
 }
 
-static void advance(struct tr_node *node, tr_ref ref, struct tr_record *record, bool may_send)
+static void advance(struct tr_node *node, tr_ref ref, struct tr_head *record, bool may_send)
 {
     if (!tr_has_enough(node, ref, record)) {
         uint16_t wanted[TR_SET_MAX];
-        unsigned count =
-            tr_want(node, record->head.key.id, record->head.factor, NULL, 0, false, wanted);
-        bool is_same = count == record->head.replicas.count &&
-                       memcmp(wanted, record->head.replicas.members, count * sizeof wanted[0]) == 0;
+        unsigned count = tr_want(node, record->key.id, record->factor, NULL, 0, false, wanted);
+        bool is_same = count == record->replicas.count &&
+                       memcmp(wanted, record->replicas.members, count * sizeof wanted[0]) == 0;
         if (!is_same)
             begin(node, ref, record); /* one of the new list is down: a stand-in */
         return;                       /* else it is owed, and comes */
@@ -263,7 +257,7 @@ static void advance(struct tr_node *node, tr_ref ref, struct tr_record *record, 
 }
 
 /* A copy that is not wanted here goes when those who should have it do. */
-static void leave(struct tr_node *node, tr_ref ref, const struct tr_record *record, uint16_t mover,
+static void leave(struct tr_node *node, tr_ref ref, const struct tr_head *record, uint16_t mover,
                   bool may_send)
 {
     enum tr_record_state state = tr_book_state(&node->book, ref);
@@ -273,7 +267,7 @@ static void leave(struct tr_node *node, tr_ref ref, const struct tr_record *reco
         return;
     }
     if ((state != TR_STATE_ARMED && state != TR_STATE_UNSAFE) || !tr_has_room(node, record) ||
-        !tr_can_drop(node, &record->head.key))
+        !tr_can_drop(node, &record->key))
         return;
     tr_cover(&node->trial, RULE_LEFT);
     node->stats.drops++;
@@ -282,14 +276,13 @@ static void leave(struct tr_node *node, tr_ref ref, const struct tr_record *reco
 
 /* A tombstone stays where it is; but who is to have its timer by a new view may hold what it ended,
  * from a node that saw that view earlier. */
-static void address(struct tr_node *node, tr_ref ref, struct tr_record *record)
+static void address(struct tr_node *node, tr_ref ref, struct tr_head *record)
 {
     uint16_t placed[TR_SET_MAX];
     enum tr_record_state state = tr_book_state(&node->book, ref);
     if (node->settling.view == node->view.id || state != TR_STATE_ARMED || !views_agree(node))
         return;
-    unsigned count =
-        tr_place(node, record->head.key.id, tr_copies(node, record->head.factor), placed);
+    unsigned count = tr_place(node, record->key.id, tr_copies(node, record->factor), placed);
     bool is_changed = false;
     for (unsigned i = 0; i < count; i++) {
         if (placed[i] == 0 || tr_is_named(record, placed[i]))
@@ -300,19 +293,19 @@ static void address(struct tr_node *node, tr_ref ref, struct tr_record *record)
     if (!is_changed || !tr_has_room(node, record))
         return;
     tr_cover(&node->trial, RULE_ADDRESSED);
-    ref = tr_put(node, record, ref);
+    ref = tr_put_head(node, ref, record);
     if (ref != TR_ARENA_NONE)
         tr_tell(node, ref, TELL_DURABLE);
 }
 
 /* True: it is not where it belongs. */
-static bool look_at(struct tr_node *node, tr_ref ref, struct tr_record *record, bool may_send)
+static bool look_at(struct tr_node *node, tr_ref ref, struct tr_head *record, bool may_send)
 {
-    if ((record->head.flags & TR_RECORD_TOMBSTONE) != 0) {
+    if ((record->flags & TR_RECORD_TOMBSTONE) != 0) {
         address(node, ref, record);
         return false;
     }
-    bool is_moving = (record->head.flags & TR_RECORD_MOVING) != 0;
+    bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
     bool is_well = tr_is_placed_well(node, record);
     if (!is_moving && is_well && tr_is_listed(record, 0))
         return false;
@@ -338,12 +331,12 @@ static bool look_at(struct tr_node *node, tr_ref ref, struct tr_record *record, 
 
 static bool look(struct tr_node *node, tr_ref ref)
 {
-    struct tr_record record;
-    tr_book_unpack(&node->book, ref, &record);
+    struct tr_head record;
+    tr_book_head(&node->book, ref, &record);
     return look_at(node, ref, &record, true);
 }
 
-void tr_settle_look(struct tr_node *node, tr_ref ref, struct tr_record *record, bool may_send)
+void tr_settle_look(struct tr_node *node, tr_ref ref, struct tr_head *record, bool may_send)
 {
     if (!look_at(node, ref, record, may_send))
         return;
@@ -470,12 +463,12 @@ static void walk_slice(struct tr_node *node, struct tr_effects *out)
 
 static bool is_under_way(const struct tr_node *node, tr_ref ref)
 {
-    struct tr_record record;
+    struct tr_head record;
     if (!tr_arena_holds(&node->arena, ref))
         return false;
-    tr_book_unpack(&node->book, ref, &record);
-    return (record.head.flags & TR_RECORD_TOMBSTONE) == 0 &&
-           ((record.head.flags & TR_RECORD_MOVING) != 0 || !tr_is_listed(&record, 0));
+    tr_book_head(&node->book, ref, &record);
+    return (record.flags & TR_RECORD_TOMBSTONE) == 0 &&
+           ((record.flags & TR_RECORD_MOVING) != 0 || !tr_is_listed(&record, 0));
 }
 
 /* Moves under way: acknowledgements take them on. Those that do not come are looked at now and

@@ -14,69 +14,69 @@
 
 /* ---- who has what ---- */
 
-void tr_mark(struct tr_node *node, tr_ref ref, const struct tr_record *record, uint16_t member)
+void tr_mark(struct tr_node *node, tr_ref ref, const struct tr_head *record, uint16_t member)
 {
     unsigned place = tr_place_of(record, member);
-    if (place < record->head.replicas.count)
+    if (place < record->replicas.count)
         tr_book_set_acked(&node->book, ref,
                           tr_book_acked(&node->book, ref) | (uint8_t)(1u << place));
 }
 
-static bool is_exactly(const struct tr_node *node, tr_ref ref, const struct tr_record *named,
-                       struct tr_record *held)
+static bool is_exactly(const struct tr_node *node, tr_ref ref, const struct tr_head *named,
+                       struct tr_head *held)
 {
-    tr_book_unpack(&node->book, ref, held);
-    return tr_order_compare(&held->head.order, &named->head.order) == 0;
+    tr_book_head(&node->book, ref, held);
+    return tr_order_compare(&held->order, &named->order) == 0;
 }
 
-tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_record *named,
-                       struct tr_record *held)
+tr_ref tr_find_exactly(const struct tr_node *node, const struct tr_head *named,
+                       struct tr_head *held)
 {
-    tr_ref ref = tr_book_find(&node->book, &named->head.key);
+    tr_ref ref = tr_book_find(&node->book, &named->key);
     return ref != TR_ARENA_NONE && is_exactly(node, ref, named, held) ? ref : TR_ARENA_NONE;
 }
 
 /* Likewise, where it is known where it was: it moves only when it changes. */
-static tr_ref find_near(const struct tr_node *node, tr_ref ref, const struct tr_record *named,
-                        struct tr_record *held)
+static tr_ref find_near(const struct tr_node *node, tr_ref ref, const struct tr_head *named,
+                        struct tr_head *held)
 {
-    bool is_there =
-        tr_arena_holds(&node->arena, ref) && tr_book_id(&node->book, ref) == named->head.key.id &&
-        is_exactly(node, ref, named, held) && held->head.key.part == named->head.key.part;
+    bool is_there = tr_arena_holds(&node->arena, ref) &&
+                    tr_book_id(&node->book, ref) == named->key.id &&
+                    is_exactly(node, ref, named, held) && held->key.part == named->key.part;
     return is_there ? ref : tr_find_exactly(node, named, held);
 }
 
 /* Who told them all lets them know of each other, or each would send it to each. */
-static void spread(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+static void spread(struct tr_node *node, tr_ref ref, const struct tr_head *record)
 {
-    unsigned others = record->head.replicas.count - tr_is_listed(record, 0);
+    unsigned others = record->replicas.count - tr_is_listed(record, 0);
     unsigned place = tr_place_of(record, 0);
-    uint8_t own = (uint8_t)(place < record->head.replicas.count ? 1u << place : 0u);
-    for (unsigned i = 0; others > 1 && i < record->head.replicas.count; i++) {
-        if (record->head.replicas.members[i] != 0)
-            tr_send(node, record->head.replicas.members[i],
+    uint8_t own = (uint8_t)(place < record->replicas.count ? 1u << place : 0u);
+    for (unsigned i = 0; others > 1 && i < record->replicas.count; i++) {
+        if (record->replicas.members[i] != 0)
+            tr_send(node, record->replicas.members[i],
                     (struct tr_message){
                         .kind = MESSAGE_MARK,
                         .mask = tr_book_acked(&node->book, ref) | own,
-                        .key = record->head.key,
-                        .order = record->head.order,
+                        .key = record->key,
+                        .order = record->order,
                     });
     }
 }
 
 /* Whether one that was away has heard only now that this is over, and the view has changed before:
  * it may have moved the timer to anybody meanwhile. */
-static bool is_late_end(const struct tr_node *node, uint16_t peer, const struct tr_record *record)
+static bool is_late_end(const struct tr_node *node, uint16_t peer, const struct tr_head *record)
 {
-    bool is_keyed = (record->head.flags & TR_RECORD_KEYED) != 0;
-    tr_steady_ms kept_ms = record->head.due_ms - record->head.lag_ms;
+    bool is_keyed = (record->flags & TR_RECORD_KEYED) != 0;
+    tr_steady_ms kept_ms = record->due_ms - record->lag_ms;
     tr_steady_ms ended_ms = kept_ms - (is_keyed ? node->config.key_keep_ms : TOMBSTONE_MS);
-    return (record->head.flags & TR_RECORD_TOMBSTONE) != 0 &&
+    return (record->flags & TR_RECORD_TOMBSTONE) != 0 &&
            ended_ms < node->settling.changed_ms + node->time.steady_base &&
            ended_ms < node->peers[peer].up_ms + node->time.steady_base;
 }
 
-static void tell_everybody(struct tr_node *node, const struct tr_record *record)
+static void tell_everybody(struct tr_node *node, const struct tr_head *record)
 {
     tr_cover(&node->trial, RULE_END_SPREAD);
     for (uint32_t i = 1; i < node->member_count; i++) {
@@ -85,13 +85,13 @@ static void tell_everybody(struct tr_node *node, const struct tr_record *record)
     }
 }
 
-void tr_acked(struct tr_node *node, uint16_t peer, const struct tr_record *named)
+void tr_acked(struct tr_node *node, uint16_t peer, const struct tr_head *named)
 {
-    struct tr_record held;
+    struct tr_head held;
     tr_ref ref = tr_find_exactly(node, named, &held);
     if (ref == TR_ARENA_NONE)
         return;
-    bool is_settled = (held.head.flags & TR_RECORD_MOVING) == 0 && tr_is_listed(&held, 0);
+    bool is_settled = (held.flags & TR_RECORD_MOVING) == 0 && tr_is_listed(&held, 0);
     bool was_enough = is_settled || tr_has_enough(node, ref, &held);
     bool was_known = tr_is_known(node, ref, &held);
     tr_mark(node, ref, &held, peer);
@@ -103,9 +103,9 @@ void tr_acked(struct tr_node *node, uint16_t peer, const struct tr_record *named
         tr_settle_look(node, ref, &held, !was_enough && tr_has_enough(node, ref, &held));
 }
 
-void tr_marked(struct tr_node *node, tr_ref ref, const struct tr_record *named, uint8_t mask)
+void tr_marked(struct tr_node *node, tr_ref ref, const struct tr_head *named, uint8_t mask)
 {
-    struct tr_record held;
+    struct tr_head held;
     ref = find_near(node, ref, named, &held);
     if (ref == TR_ARENA_NONE)
         return;
@@ -119,61 +119,61 @@ void tr_marked(struct tr_node *node, tr_ref ref, const struct tr_record *named, 
 }
 
 /* Not one that moves and comes from there: who moves it tells it to let go. */
-static bool is_owed_drop(const struct tr_record *record, uint16_t peer)
+static bool is_owed_drop(const struct tr_head *record, uint16_t peer)
 {
     return !tr_is_listed(record, peer) && tr_is_named(record, peer) &&
-           (record->head.flags & TR_RECORD_MOVING) == 0;
+           (record->flags & TR_RECORD_MOVING) == 0;
 }
 
 static bool is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer,
-                    const struct tr_record *record)
+                    const struct tr_head *record)
 {
     if (tr_book_state(&node->book, ref) == TR_STATE_UNSAFE)
         return false; /* when it is durable, the list is told */
     unsigned place = tr_place_of(record, peer);
     if (place ==
-        record->head.replicas.count) /* of those it comes from who moves it knows who has let go */
+        record->replicas.count) /* of those it comes from who moves it knows who has let go */
         return tr_is_named(record, peer) &&
                (is_owed_drop(record, peer) ||
                 (node->phase == PHASE_READY && tr_find_mover(node, record) == 0));
     return (tr_book_acked(&node->book, ref) & (uint8_t)(1u << place)) == 0;
 }
 
-bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_record *record)
+bool tr_is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer, struct tr_head *record)
 {
     if (tr_book_all_acked(&node->book, ref))
         return false;
-    tr_book_unpack(&node->book, ref, record);
+    tr_book_head(&node->book, ref, record);
     return is_owed(node, ref, peer, record);
 }
 
-void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_head *record)
 {
-    tr_send(node, peer, (struct tr_message){.kind = MESSAGE_COPY, .key = record->head.key});
+    tr_send(node, peer, (struct tr_message){.kind = MESSAGE_COPY, .key = record->key});
 }
 
-void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_head *record)
 {
     tr_send(node, peer,
             (struct tr_message){
                 .kind = MESSAGE_DROP,
-                .key = record->head.key,
-                .order = record->head.order,
+                .key = record->key,
+                .order = record->order,
             });
 }
 
-void tr_send_take_back(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+void tr_send_take_back(struct tr_node *node, uint16_t peer, const struct tr_head *record)
 {
     tr_send(node, peer,
             (struct tr_message){
                 .kind = MESSAGE_DROP,
                 .mask = 1,
-                .key = record->head.key,
-                .order = record->head.order,
+                .key = record->key,
+                .order = record->order,
             });
 }
 
-void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *record)
+void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_head *record)
 {
     if (is_owed_drop(record, peer))
         tr_send_drop(node, peer, record);
@@ -182,7 +182,7 @@ void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_record *r
 }
 
 /* Each node that is named has a moment to say that it has it. */
-void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_head *record)
 {
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_names(record, names);
@@ -201,7 +201,7 @@ void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_record *record)
 
 /* What is owed longest; what is no longer owed falls out. False: nothing is. */
 static bool owed_longest(struct tr_node *node, uint16_t index, struct tr_fifo_entry *entry,
-                         struct tr_record *record)
+                         struct tr_head *record)
 {
     struct tr_fifo *owed = &node->peers[index].owed;
     for (; owed->count > 0; tr_fifo_pop(owed, &node->arena)) {
@@ -217,7 +217,7 @@ static bool owed_longest(struct tr_node *node, uint16_t index, struct tr_fifo_en
 void tr_owed_run(struct tr_node *node, uint16_t index)
 {
     struct tr_peer *peer = &node->peers[index];
-    struct tr_record record;
+    struct tr_head record;
     struct tr_fifo_entry entry;
     if (peer->owed.count == 0 || node->time.now_ms < peer->owed_ms)
         return;
@@ -245,7 +245,7 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
 bool tr_owes_nothing(struct tr_node *node, uint16_t index)
 {
     struct tr_fifo_entry entry;
-    struct tr_record record;
+    struct tr_head record;
     return !owed_longest(node, index, &entry, &record);
 }
 
@@ -264,7 +264,7 @@ static struct tr_message message_of(const struct tr_waiting *waiting, enum tr_me
 
 /* A new record goes whole; of a change, its order and times. While it moves its old list hears the
  * same, since it pops; else who is not listed is to let go. */
-static void tell(struct tr_node *node, const struct tr_record *record, enum tr_message_kind kind)
+static void tell(struct tr_node *node, const struct tr_head *record, enum tr_message_kind kind)
 {
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_names(record, names);
@@ -275,16 +275,16 @@ static void tell(struct tr_node *node, const struct tr_record *record, enum tr_m
         if (is_owed_drop(record, names[i]))
             tr_send_drop(node, names[i], record);
         else
-            tr_send(node, names[i], (struct tr_message){.kind = kind, .key = record->head.key});
+            tr_send(node, names[i], (struct tr_message){.kind = kind, .key = record->key});
     }
 }
 
 void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling)
 {
-    struct tr_record record;
+    struct tr_head record;
     if (!tr_is_clustered(node))
         return;
-    tr_book_unpack(&node->book, ref, &record);
+    tr_book_head(&node->book, ref, &record);
     /* Beyond a pop that has failed nobody is told before the failed one is safe here. */
     if (telling == TELL_AT_ONCE && node->split_batch > node->log.durable)
         telling = TELL_DURABLE;
@@ -295,9 +295,9 @@ void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling)
     tr_wait(node, (struct tr_waiting){
                       .then = telling == TELL_AT_ONCE ? THEN_OWE : THEN_TELL,
                       .token = (uint64_t)telling,
-                      .key = record.head.key,
+                      .key = record.key,
                       .ref = ref,
-                      .order = record.head.order,
+                      .order = record.order,
                   });
 }
 
@@ -310,21 +310,20 @@ static enum tr_message_kind message_kind_of(enum tr_telling telling)
 
 /* Stored; with the record if that names others that may hold what it replaced. */
 static void reply(struct tr_node *node, const struct tr_waiting *waiting,
-                  const struct tr_record *held)
+                  const struct tr_head *held)
 {
     struct tr_message answer = message_of(waiting, MESSAGE_ANSWER);
-    answer.mask =
-        held == NULL || (held->head.from.count > 0 && (held->head.flags & TR_RECORD_MOVING) == 0);
+    answer.mask = held == NULL || (held->from.count > 0 && (held->flags & TR_RECORD_MOVING) == 0);
     tr_send(node, waiting->peer, answer);
 }
 
 void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out)
 {
-    struct tr_record named = {
-        .head.key = waiting->key,
-        .head.order = waiting->order,
+    struct tr_head named = {
+        .key = waiting->key,
+        .order = waiting->order,
     };
-    struct tr_record held;
+    struct tr_head held;
     tr_ref ref = find_near(node, waiting->ref, &named, &held);
     if (waiting->then == THEN_OPERATION)
         tr_operation_answered(node, waiting->token, 0, TR_RESULT_STORED, NULL, out);

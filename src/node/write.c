@@ -57,8 +57,8 @@ static void remember_absent(const struct tr_node *node, const struct tr_operatio
         bool is_meant = is_wide && member->role != TR_ROLE_NONE;
         is_meant |= operation->filter != 0 && (member->replica_bits & ~operation->filter) == 0;
         bool is_told = node->peers[i].is_up && !node->peers[i].has_missed;
-        if (is_meant && !is_told && !tr_is_listed(record, (uint16_t)i))
-            tr_remember(record, (uint16_t)i);
+        if (is_meant && !is_told && !tr_is_listed(&record->head, (uint16_t)i))
+            tr_remember(&record->head, (uint16_t)i);
     }
 }
 
@@ -104,7 +104,7 @@ static void tell(struct tr_node *node, struct tr_operation *operation, uint16_t 
                  const struct tr_record *record)
 {
     if (member == 0 || member == TR_MEMBER_NONE || tr_operation_is_open(operation, member) ||
-        tr_is_listed(record, member) || !tr_node_is_up(node, member))
+        tr_is_listed(&record->head, member) || !tr_node_is_up(node, member))
         return;
     tr_operation_open(operation, member);
     tr_send(node, member,
@@ -120,14 +120,14 @@ static void tell(struct tr_node *node, struct tr_operation *operation, uint16_t 
 static void drop_here(struct tr_node *node, const struct tr_record *record)
 {
     tr_ref ref = tr_book_find_whole(&node->book, record->head.key.id);
-    if (tr_is_listed(record, 0) || ref == TR_ARENA_NONE)
+    if (tr_is_listed(&record->head, 0) || ref == TR_ARENA_NONE)
         return;
     if (tr_book_version(&node->book, ref) >= record->head.order.version)
         return;
-    if (tr_has_room(node, record))
+    if (tr_has_room(node, &record->head))
         tr_drop(node, ref);
     else
-        tr_claim_moved(node, 0, record); /* it is met again when it settles */
+        tr_claim_moved(node, 0, &record->head); /* it is met again when it settles */
 }
 
 /* Tells those who have it, or are about to, who else has; and that it is decided. */
@@ -138,8 +138,8 @@ static void spread_marks(struct tr_node *node, const struct tr_operation *operat
         if ((operation->failed & 1u << i) != 0)
             continue;
         if (operation->list[i] == 0) {
-            tr_marked(node, operation->own, record, operation->done);
-            tr_claim_close(node, record);
+            tr_marked(node, operation->own, &record->head, operation->done);
+            tr_claim_close(node, &record->head);
         } else
             tr_send(node, operation->list[i],
                     (struct tr_message){
@@ -236,13 +236,13 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
         record.head.due_ms = node->time.steady_ms;
     }
     bool is_create = operation->mode == TR_WRITE_CREATE;
-    bool has_room = tr_has_room(node, &record);
+    bool has_room = tr_has_room(node, &record.head);
     if (!is_create)
-        tr_claim_prepare(node, 0, &record);
+        tr_claim_prepare(node, 0, &record.head);
     enum tr_frame_result result =
         tr_replica_take(node, operation->mode, has_room, &record, &operation->own);
     if (result == TR_RESULT_STORED && !is_create)
-        tr_claim_open(node, 0, &record);
+        tr_claim_open(node, 0, &record.head);
     if (result == TR_RESULT_STORED || result == TR_RESULT_HELD) {
         extend(node, operation, &record);
         tr_wait(node, (struct tr_waiting){
@@ -311,9 +311,9 @@ static void take_back(struct tr_node *node, struct tr_operation *operation,
 {
     for (unsigned i = 0; i < operation->list_count; i++) {
         if (operation->list[i] != 0)
-            tr_send_take_back(node, operation->list[i], record);
+            tr_send_take_back(node, operation->list[i], &record->head);
         else
-            tr_replica_take_back(node, record);
+            tr_replica_take_back(node, &record->head);
     }
 }
 

@@ -140,13 +140,14 @@ static void put_entry(struct world *world, struct tr_writer *writer, enum tr_fra
     if (kind == TR_FRAME_COPIES)
         tr_frame_put_record(writer, &frame);
     else if (kind == TR_FRAME_OUTCOMES)
-        tr_frame_put_outcome(writer, &frame.record, frame.due_in_ms, (uint32_t)draw_number(world));
+        tr_frame_put_outcome(writer, &frame.record.head, frame.due_in_ms,
+                             (uint32_t)draw_number(world));
     else if (kind == TR_FRAME_ACKS || kind == TR_FRAME_CLAIMS)
-        tr_frame_put_key(writer, &frame.record);
+        tr_frame_put_key(writer, &frame.record.head);
     else if (kind == TR_FRAME_MARKS)
-        tr_frame_put_mark(writer, &frame.record, (uint8_t)draw_number(world));
+        tr_frame_put_mark(writer, &frame.record.head, (uint8_t)draw_number(world));
     else if (kind == TR_FRAME_DROPS || kind == TR_FRAME_DROPPED)
-        tr_frame_put_drop(writer, &frame.record, sim_draw(world, 200), sim_chance(world, 4));
+        tr_frame_put_drop(writer, &frame.record.head, sim_draw(world, 200), sim_chance(world, 4));
     else
         put_operation(world, writer, kind, &frame);
 }

@@ -108,23 +108,23 @@ static void say_entries(const struct world *world, struct words *words, struct t
             say_record(world, words, &record);
         return;
     case TR_FRAME_OUTCOMES:
-        while (tr_frame_get_outcome(reader, &record.record, &due_in_ms, &check)) {
+        while (tr_frame_get_outcome(reader, &record.record.head, &due_in_ms, &check)) {
             say_key(world, words, &record.record);
             say(words, "%s", (record.record.head.flags & TR_RECORD_TOMBSTONE) != 0 ? "x" : "");
         }
         return;
     case TR_FRAME_ACKS:
     case TR_FRAME_CLAIMS:
-        while (tr_frame_get_key(reader, &record.record))
+        while (tr_frame_get_key(reader, &record.record.head))
             say_key(world, words, &record.record);
         return;
     case TR_FRAME_MARKS:
-        while (tr_frame_get_mark(reader, &record.record, &mask))
+        while (tr_frame_get_mark(reader, &record.record.head, &mask))
             say_key(world, words, &record.record);
         return;
     case TR_FRAME_DROPS:
     case TR_FRAME_DROPPED:
-        while (tr_frame_get_drop(reader, &record.record, &operation, &is_exact))
+        while (tr_frame_get_drop(reader, &record.record.head, &operation, &is_exact))
             say_key(world, words, &record.record);
         return;
     case TR_FRAME_ASKS:

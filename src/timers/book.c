@@ -189,7 +189,7 @@ static bool hold_texts(struct tr_book *book, const struct tr_record *record, str
 static void pack_from(struct tr_writer *out, const struct tr_record *record)
 {
     uint16_t places[TR_FROM_MAX];
-    unsigned count = tr_record_places(record, places);
+    unsigned count = tr_from_places(&record->head.from, places);
     tr_put_number(out, count, 1);
     for (unsigned i = 0; i < count; i++)
         tr_put_number(out, places[i] | ((record->head.from.gone >> i & 1) != 0 ? GONE : 0), 2);
@@ -235,7 +235,7 @@ static size_t pack_head(const struct tr_record *record, const struct texts *text
     return out.size;
 }
 
-static void unpack_from(struct tr_reader *in, struct tr_record *record)
+static void unpack_from(struct tr_reader *in, struct tr_from *from)
 {
     uint16_t gone[TR_FROM_MAX];
     unsigned gone_count = 0;
@@ -243,48 +243,60 @@ static void unpack_from(struct tr_reader *in, struct tr_record *record)
     for (uint64_t i = 0; i < count; i++) {
         uint16_t member = (uint16_t)tr_get_number(in, 2);
         if ((member & GONE) == 0) {
-            record->head.from.members[record->head.from.count++] = member;
+            from->members[from->count++] = member;
             continue;
         }
-        record->head.from.gone |= (uint16_t)(1u << i);
+        from->gone |= (uint16_t)(1u << i);
         gone[gone_count++] = member & (uint16_t)~GONE;
     }
     for (unsigned i = 0; i < gone_count; i++)
-        record->head.from.members[record->head.from.count + i] = gone[i];
+        from->members[from->count + i] = gone[i];
+}
+
+/* The head, and the two numbers that stand among it. Returns where the rest begins. */
+static struct tr_reader unpack_head(const struct tr_book *book, tr_ref ref, struct tr_head *head,
+                                    uint64_t *interval_ms, uint64_t *repeat_ms)
+{
+    const uint8_t *bytes = bytes_at(book, ref);
+    TR_ASSERT((bytes[0] & LIVE) != 0);
+    head->flags = bytes[0] & FLAG_MASK;
+    head->due_ms = tr_load(bytes + AT_DUE, 6);
+    head->key.id = tr_load(bytes + AT_ID, 8);
+    head->order.version = tr_load(bytes + AT_VERSION, 8);
+    head->order.version_node = (uint16_t)tr_load(bytes + AT_NODE, 2);
+    head->segment = (uint32_t)tr_load(bytes + AT_SEGMENT, 3);
+    head->replicas.count = bytes[AT_COUNTS] & 0x0f;
+    /* It was packed here, so it ends where its fields say: the region is bound enough. */
+    const uint8_t *end = book->arena->base + (size_t)book->arena->block_count * TR_ARENA_BLOCK;
+    struct tr_reader in = tr_reader_on(bytes + FIXED, (size_t)(end - bytes) - FIXED);
+    head->key.part = tr_get_varint(&in);
+    head->order.sequence = tr_get_varint(&in);
+    head->order.attempt = (uint32_t)tr_get_varint(&in);
+    head->order.moves = (uint32_t)tr_get_varint(&in);
+    head->lag_ms = tr_get_varint(&in);
+    *interval_ms = tr_get_varint(&in);
+    *repeat_ms = tr_get_varint(&in);
+    head->factor = (uint32_t)tr_get_varint(&in);
+    for (unsigned i = 0; i < head->replicas.count; i++)
+        head->replicas.members[i] = (uint16_t)tr_get_number(&in, 2);
+    head->from.count = 0;
+    head->from.gone = 0;
+    if ((bytes[0] & HAS_FROM) != 0)
+        unpack_from(&in, &head->from);
+    uint64_t pop = head->key.part == 0 ? head->order.sequence : head->key.part;
+    head->nominal_ms = (head->order.version >> 16) + pop * *interval_ms;
+    return in;
 }
 
 static void unpack(const struct tr_book *book, tr_ref ref, struct tr_record *record,
                    struct texts *texts)
 {
     const uint8_t *bytes = bytes_at(book, ref);
-    TR_ASSERT((bytes[0] & LIVE) != 0);
-    record->head.flags = bytes[0] & FLAG_MASK;
-    record->head.due_ms = tr_load(bytes + AT_DUE, 6);
-    record->head.key.id = tr_load(bytes + AT_ID, 8);
-    record->head.order.version = tr_load(bytes + AT_VERSION, 8);
-    record->head.order.version_node = (uint16_t)tr_load(bytes + AT_NODE, 2);
-    record->head.segment = (uint32_t)tr_load(bytes + AT_SEGMENT, 3);
-    record->head.replicas.count = bytes[AT_COUNTS] & 0x0f;
+    struct tr_reader in =
+        unpack_head(book, ref, &record->head, &record->interval_ms, &record->repeat_ms);
     record->tag_count = bytes[AT_COUNTS] >> 4;
     texts->uri = (tr_ref)tr_load(bytes + AT_URI, 4);
     texts->content_type = TR_ARENA_NONE;
-    /* It was packed here, so it ends where its fields say: the region is bound enough. */
-    const uint8_t *end = book->arena->base + (size_t)book->arena->block_count * TR_ARENA_BLOCK;
-    struct tr_reader in = tr_reader_on(bytes + FIXED, (size_t)(end - bytes) - FIXED);
-    record->head.key.part = tr_get_varint(&in);
-    record->head.order.sequence = tr_get_varint(&in);
-    record->head.order.attempt = (uint32_t)tr_get_varint(&in);
-    record->head.order.moves = (uint32_t)tr_get_varint(&in);
-    record->head.lag_ms = tr_get_varint(&in);
-    record->interval_ms = tr_get_varint(&in);
-    record->repeat_ms = tr_get_varint(&in);
-    record->head.factor = (uint32_t)tr_get_varint(&in);
-    for (unsigned i = 0; i < record->head.replicas.count; i++)
-        record->head.replicas.members[i] = (uint16_t)tr_get_number(&in, 2);
-    record->head.from.count = 0;
-    record->head.from.gone = 0;
-    if ((bytes[0] & HAS_FROM) != 0)
-        unpack_from(&in, record);
     for (unsigned i = 0; i < record->tag_count; i++) {
         texts->tags[i] = (tr_ref)tr_get_number(&in, 4);
         record->tags[i].name = tr_strings_text(&book->tags, texts->tags[i]);
@@ -298,12 +310,40 @@ static void unpack(const struct tr_book *book, tr_ref ref, struct tr_record *rec
     record->content_type = texts->content_type == TR_ARENA_NONE
                                ? (struct tr_span){"", 0}
                                : tr_strings_text(&book->texts, texts->content_type);
+    record->head.body_bound = tr_record_body_bound(record);
+}
+
+void tr_book_head(const struct tr_book *book, tr_ref ref, struct tr_head *head)
+{
+    const uint8_t *bytes = bytes_at(book, ref);
+    uint64_t interval_ms = 0;
+    uint64_t repeat_ms = 0;
+    struct tr_reader in = unpack_head(book, ref, head, &interval_ms, &repeat_ms);
+    tr_ref uri = (tr_ref)tr_load(bytes + AT_URI, 4);
+    size_t bound = uri != TR_ARENA_NONE ? tr_strings_text(&book->texts, uri).size : 0;
+    for (unsigned i = 0; i < bytes[AT_COUNTS] >> 4; i++) {
+        tr_ref tag = (tr_ref)tr_get_number(&in, 4);
+        bound += tr_strings_text(&book->tags, tag).size + TR_TAG_BESIDE;
+        tr_get_varint(&in);
+    }
+    if ((bytes[0] & HAS_TYPE) != 0)
+        bound += tr_strings_text(&book->texts, (tr_ref)tr_get_number(&in, 4)).size;
+    head->body_bound = (uint32_t)(bound + tr_get_varint(&in));
 }
 
 void tr_book_unpack(const struct tr_book *book, tr_ref ref, struct tr_record *record)
 {
     struct texts texts;
     unpack(book, ref, record, &texts);
+}
+
+uint64_t tr_book_interval(const struct tr_book *book, tr_ref ref)
+{
+    struct tr_head head;
+    uint64_t interval_ms = 0;
+    uint64_t repeat_ms = 0;
+    unpack_head(book, ref, &head, &interval_ms, &repeat_ms);
+    return interval_ms;
 }
 
 /* Timers are counted by tag, not their failed pops nor what remains of them. */
@@ -403,24 +443,24 @@ tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record 
     return placed;
 }
 
-tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_record *record)
+tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_head *head)
 {
     struct tr_record old;
     struct texts texts;
-    uint8_t head[HEAD_MAX];
+    uint8_t packed[HEAD_MAX];
     unpack(book, ref, &old, &texts);
     struct tr_record changed = old;
-    changed.head.flags = record->head.flags;
-    changed.head.order.sequence = record->head.order.sequence;
-    changed.head.order.attempt = record->head.order.attempt;
-    changed.head.order.moves = record->head.order.moves;
-    changed.head.due_ms = record->head.due_ms;
-    changed.head.lag_ms = record->head.lag_ms;
-    if ((old.head.flags & ~record->head.flags & TR_RECORD_MOVING) != 0)
+    changed.head.flags = head->flags;
+    changed.head.order.sequence = head->order.sequence;
+    changed.head.order.attempt = head->order.attempt;
+    changed.head.order.moves = head->order.moves;
+    changed.head.due_ms = head->due_ms;
+    changed.head.lag_ms = head->lag_ms;
+    if ((old.head.flags & ~head->flags & TR_RECORD_MOVING) != 0)
         changed.head.from.count = 0; /* it has arrived */
 
-    size_t size = pack_head(&changed, &texts, head);
-    tr_ref placed = settle(book, ref, head, size, old.opaque, true);
+    size_t size = pack_head(&changed, &texts, packed);
+    tr_ref placed = settle(book, ref, packed, size, old.opaque, true);
     if (placed != TR_ARENA_NONE &&
         changed.head.flags != old.head.flags) { /* one that ended counts no more */
         count_tags(book, &old, &texts, false);

@@ -50,7 +50,7 @@ tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record 
 
 /* Changes sequence, attempt, moves, due, lag and flags alone: never for want of ordinary room. One
  * that no longer moves comes from nowhere. */
-tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_record *record);
+tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_head *head);
 
 void tr_book_remove(struct tr_book *book, tr_ref ref);
 
@@ -66,6 +66,9 @@ tr_ref tr_book_find_part(const struct tr_book *book, const struct tr_key *key, b
 tr_ref tr_book_first(const struct tr_book *book, tr_timer_id id, struct tr_index_walk *walk);
 tr_ref tr_book_next(struct tr_index_walk *walk, tr_timer_id id);
 
+/* All that replication knows of a record. */
+void tr_book_head(const struct tr_book *book, tr_ref ref, struct tr_head *head);
+
 /* Spans point into the book, until it changes. */
 void tr_book_unpack(const struct tr_book *book, tr_ref ref, struct tr_record *record);
 
@@ -77,6 +80,7 @@ bool tr_book_matches(const struct tr_book *book, tr_ref ref, enum tr_record_stat
 tr_timer_id tr_book_id(const struct tr_book *book, tr_ref ref);
 uint64_t tr_book_version(const struct tr_book *book, tr_ref ref);
 tr_steady_ms tr_book_due(const struct tr_book *book, tr_ref ref);
+uint64_t tr_book_interval(const struct tr_book *book, tr_ref ref);
 tr_ref tr_book_uri(const struct tr_book *book, tr_ref ref);
 uint32_t tr_book_segment(const struct tr_book *book, tr_ref ref);
 void tr_book_set_segment(struct tr_book *book, tr_ref ref, uint32_t segment);

@@ -152,48 +152,48 @@ bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
 
 /* ---- entries ---- */
 
-void tr_frame_put_key(struct tr_writer *out, const struct tr_record *record)
+void tr_frame_put_key(struct tr_writer *out, const struct tr_head *head)
 {
-    tr_put_key_order(out, record);
+    tr_put_key_order(out, head);
 }
 
-bool tr_frame_get_key(struct tr_reader *in, struct tr_record *record)
+bool tr_frame_get_key(struct tr_reader *in, struct tr_head *head)
 {
     if (in->at == in->end)
         return false;
-    tr_get_key_order(in, record);
+    tr_get_key_order(in, head);
     return !in->is_short;
 }
 
-void tr_frame_put_mark(struct tr_writer *out, const struct tr_record *record, uint8_t mask)
+void tr_frame_put_mark(struct tr_writer *out, const struct tr_head *head, uint8_t mask)
 {
-    tr_put_key_order(out, record);
+    tr_put_key_order(out, head);
     tr_put_number(out, mask, 1);
 }
 
-bool tr_frame_get_mark(struct tr_reader *in, struct tr_record *record, uint8_t *mask)
+bool tr_frame_get_mark(struct tr_reader *in, struct tr_head *head, uint8_t *mask)
 {
     if (in->at == in->end)
         return false;
-    tr_get_key_order(in, record);
+    tr_get_key_order(in, head);
     *mask = (uint8_t)tr_get_number(in, 1);
     return !in->is_short;
 }
 
-void tr_frame_put_drop(struct tr_writer *out, const struct tr_record *record, uint64_t operation,
+void tr_frame_put_drop(struct tr_writer *out, const struct tr_head *head, uint64_t operation,
                        bool is_exact)
 {
-    tr_put_key_order(out, record);
+    tr_put_key_order(out, head);
     tr_put_varint(out, operation);
     tr_put_number(out, is_exact, 1);
 }
 
-bool tr_frame_get_drop(struct tr_reader *in, struct tr_record *record, uint64_t *operation,
+bool tr_frame_get_drop(struct tr_reader *in, struct tr_head *head, uint64_t *operation,
                        bool *is_exact)
 {
     if (in->at == in->end)
         return false;
-    tr_get_key_order(in, record);
+    tr_get_key_order(in, head);
     *operation = tr_get_varint(in);
     *is_exact = get_limited(in, 1, 1) == 1;
     return !in->is_short;
@@ -205,37 +205,37 @@ static uint8_t get_flags(struct tr_reader *in)
     return (uint8_t)get_limited(in, 1, TR_RECORD_FLAGS);
 }
 
-static void put_times(struct tr_writer *out, const struct tr_record *record, int64_t due_in_ms)
+static void put_times(struct tr_writer *out, const struct tr_head *head, int64_t due_in_ms)
 {
-    tr_put_key_order(out, record);
-    tr_put_number(out, record->head.flags, 1);
+    tr_put_key_order(out, head);
+    tr_put_number(out, head->flags, 1);
     put_signed(out, due_in_ms);
-    tr_put_varint(out, record->head.lag_ms);
+    tr_put_varint(out, head->lag_ms);
 }
 
-static bool get_times(struct tr_reader *in, struct tr_record *record, int64_t *due_in_ms)
+static bool get_times(struct tr_reader *in, struct tr_head *head, int64_t *due_in_ms)
 {
     if (in->at == in->end)
         return false;
-    tr_get_key_order(in, record);
-    record->head.flags = get_flags(in);
+    tr_get_key_order(in, head);
+    head->flags = get_flags(in);
     *due_in_ms = get_signed(in);
-    record->head.lag_ms = tr_get_varint(in);
-    in->is_short |= record->head.lag_ms > TR_TIME_MAX;
+    head->lag_ms = tr_get_varint(in);
+    in->is_short |= head->lag_ms > TR_TIME_MAX;
     return !in->is_short;
 }
 
-void tr_frame_put_outcome(struct tr_writer *out, const struct tr_record *record, int64_t due_in_ms,
+void tr_frame_put_outcome(struct tr_writer *out, const struct tr_head *head, int64_t due_in_ms,
                           uint32_t check)
 {
-    put_times(out, record, due_in_ms);
+    put_times(out, head, due_in_ms);
     tr_put_number(out, check, 4);
 }
 
-bool tr_frame_get_outcome(struct tr_reader *in, struct tr_record *record, int64_t *due_in_ms,
+bool tr_frame_get_outcome(struct tr_reader *in, struct tr_head *head, int64_t *due_in_ms,
                           uint32_t *check)
 {
-    if (!get_times(in, record, due_in_ms))
+    if (!get_times(in, head, due_in_ms))
         return false;
     *check = (uint32_t)tr_get_number(in, 4);
     return !in->is_short;
@@ -275,7 +275,7 @@ static uint8_t get_names(struct tr_reader *in, struct tr_span *names, unsigned m
 void tr_frame_put_record(struct tr_writer *out, const struct tr_frame_record *from)
 {
     const struct tr_record *record = &from->record;
-    put_times(out, record, from->due_in_ms);
+    put_times(out, &record->head, from->due_in_ms);
     tr_put_varint(out, record->interval_ms);
     tr_put_varint(out, record->repeat_ms);
     tr_put_number(out, record->head.factor, 1);
@@ -306,7 +306,7 @@ static void get_tags(struct tr_reader *in, struct tr_record *record)
 bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
 {
     struct tr_record *record = &into->record;
-    if (!get_times(in, record, &into->due_in_ms))
+    if (!get_times(in, &record->head, &into->due_in_ms))
         return false;
     record->head.due_ms = 0;
     record->head.segment = 0;
@@ -323,6 +323,8 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
     record->opaque = tr_get_span(in);
     in->is_short |= record->interval_ms > TR_TIME_MAX || record->repeat_ms > TR_TIME_MAX ||
                     record->uri.size > TR_URI_MAX || record->content_type.size > TR_TYPE_MAX;
+    record->head.nominal_ms = tr_record_nominal(record);
+    record->head.body_bound = tr_record_body_bound(record);
     return !in->is_short;
 }
 

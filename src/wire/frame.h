@@ -131,12 +131,12 @@ void tr_frame_put(struct tr_writer *writer, const struct tr_frame *frame);
 /* Append an entry: of ACKS and CLAIMS the key and the order, of OUTCOMES also flags, times and a
  * check of the list that they are meant for, of MARKS which places of the list, of DROPS and
  * DROPPED an operation or 0, and whether that order alone is meant; of COPIES the whole record. */
-void tr_frame_put_key(struct tr_writer *writer, const struct tr_record *record);
-void tr_frame_put_mark(struct tr_writer *writer, const struct tr_record *record, uint8_t mask);
-void tr_frame_put_drop(struct tr_writer *writer, const struct tr_record *record, uint64_t operation,
+void tr_frame_put_key(struct tr_writer *writer, const struct tr_head *head);
+void tr_frame_put_mark(struct tr_writer *writer, const struct tr_head *head, uint8_t mask);
+void tr_frame_put_drop(struct tr_writer *writer, const struct tr_head *head, uint64_t operation,
                        bool is_exact);
-void tr_frame_put_outcome(struct tr_writer *writer, const struct tr_record *record,
-                          int64_t due_in_ms, uint32_t check);
+void tr_frame_put_outcome(struct tr_writer *writer, const struct tr_head *head, int64_t due_in_ms,
+                          uint32_t check);
 void tr_frame_put_record(struct tr_writer *writer, const struct tr_frame_record *record);
 void tr_frame_put_write(struct tr_writer *writer, const struct tr_frame_write *write);
 void tr_frame_put_answer(struct tr_writer *writer, const struct tr_frame_answer *answer);
@@ -149,11 +149,11 @@ size_t tr_frame_record_bound(const struct tr_frame_record *record);
 bool tr_frame_get(struct tr_reader *reader, struct tr_frame *frame);
 
 /* The next entry. False at the end, or with reader->is_short set: it is broken. */
-bool tr_frame_get_key(struct tr_reader *reader, struct tr_record *record);
-bool tr_frame_get_mark(struct tr_reader *reader, struct tr_record *record, uint8_t *mask);
-bool tr_frame_get_drop(struct tr_reader *reader, struct tr_record *record, uint64_t *operation,
+bool tr_frame_get_key(struct tr_reader *reader, struct tr_head *head);
+bool tr_frame_get_mark(struct tr_reader *reader, struct tr_head *head, uint8_t *mask);
+bool tr_frame_get_drop(struct tr_reader *reader, struct tr_head *head, uint64_t *operation,
                        bool *is_exact);
-bool tr_frame_get_outcome(struct tr_reader *reader, struct tr_record *record, int64_t *due_in_ms,
+bool tr_frame_get_outcome(struct tr_reader *reader, struct tr_head *head, int64_t *due_in_ms,
                           uint32_t *check);
 bool tr_frame_get_record(struct tr_reader *reader, struct tr_frame_record *record);
 bool tr_frame_get_write(struct tr_reader *reader, struct tr_frame_write *write);

@@ -8,29 +8,29 @@
 
 #define TR_KEY_ORDER_MAX (8 + 8 + 2 + 4 * TR_VARINT_MAX)
 
-static inline void tr_put_key_order(struct tr_writer *out, const struct tr_record *record)
+static inline void tr_put_key_order(struct tr_writer *out, const struct tr_head *head)
 {
-    tr_put_number(out, record->head.key.id, 8);
-    tr_put_varint(out, record->head.key.part);
-    tr_put_number(out, record->head.order.version, 8);
-    tr_put_number(out, record->head.order.version_node, 2);
-    tr_put_varint(out, record->head.order.sequence);
-    tr_put_varint(out, record->head.order.attempt);
-    tr_put_varint(out, record->head.order.moves);
+    tr_put_number(out, head->key.id, 8);
+    tr_put_varint(out, head->key.part);
+    tr_put_number(out, head->order.version, 8);
+    tr_put_number(out, head->order.version_node, 2);
+    tr_put_varint(out, head->order.sequence);
+    tr_put_varint(out, head->order.attempt);
+    tr_put_varint(out, head->order.moves);
 }
 
-static inline void tr_get_key_order(struct tr_reader *in, struct tr_record *record)
+static inline void tr_get_key_order(struct tr_reader *in, struct tr_head *head)
 {
-    record->head.key.id = tr_get_number(in, 8);
-    record->head.key.part = tr_get_varint(in);
-    record->head.order.version = tr_get_number(in, 8);
-    record->head.order.version_node = (uint16_t)tr_get_number(in, 2);
-    record->head.order.sequence = tr_get_varint(in);
+    head->key.id = tr_get_number(in, 8);
+    head->key.part = tr_get_varint(in);
+    head->order.version = tr_get_number(in, 8);
+    head->order.version_node = (uint16_t)tr_get_number(in, 2);
+    head->order.sequence = tr_get_varint(in);
     uint64_t attempt = tr_get_varint(in);
     uint64_t moves = tr_get_varint(in);
     in->is_short |= attempt > UINT32_MAX || moves > UINT32_MAX;
-    record->head.order.attempt = (uint32_t)attempt;
-    record->head.order.moves = (uint32_t)moves;
+    head->order.attempt = (uint32_t)attempt;
+    head->order.moves = (uint32_t)moves;
 }
 
 #endif

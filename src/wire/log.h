@@ -85,10 +85,11 @@ struct tr_log_entry {
 size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry);
 size_t tr_log_put_record(struct tr_writer *writer, const struct tr_record *record);
 size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type,
-                        const struct tr_record *record);
+                        const struct tr_head *head);
 
 /* At least what tr_log_put_record will take. */
 size_t tr_log_record_bound(const struct tr_record *record);
+size_t tr_log_head_bound(const struct tr_head *head);
 
 enum tr_log_get_status { TR_LOG_GET_ONE, TR_LOG_GET_END, TR_LOG_GET_BAD };
 

@@ -18,34 +18,36 @@ static size_t put_body(struct tr_writer *writer, enum tr_log_type type, const ui
     return writer->size - before;
 }
 
-size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type,
-                        const struct tr_record *record)
+size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type, const struct tr_head *head)
 {
     uint8_t body[SHORT_MAX];
     struct tr_writer out = tr_writer_on(body, sizeof body);
-    tr_put_key_order(&out, record);
+    tr_put_key_order(&out, head);
     if (type == TR_LOG_SHORT) {
-        tr_put_number(&out, record->head.flags, 1);
-        tr_put_number(&out, record->head.due_ms, 6);
-        tr_put_varint(&out, record->head.lag_ms);
+        tr_put_number(&out, head->flags, 1);
+        tr_put_number(&out, head->due_ms, 6);
+        tr_put_varint(&out, head->lag_ms);
     }
     TR_ASSERT(!out.is_full);
     return put_body(writer, type, body, out.size);
 }
 
+size_t tr_log_head_bound(const struct tr_head *head)
+{
+    return TR_LOG_ENTRY_HEAD_MAX + TR_KEY_ORDER_MAX + 6 + 8 * TR_VARINT_MAX + 5 +
+           2u * (head->replicas.count + (unsigned)head->from.count) + head->body_bound;
+}
+
 size_t tr_log_record_bound(const struct tr_record *record)
 {
-    size_t size = TR_LOG_ENTRY_HEAD_MAX + TR_KEY_ORDER_MAX + 6 + 8 * TR_VARINT_MAX + 5 +
-                  2u * (record->head.replicas.count + (unsigned)record->head.from.count) +
-                  record->uri.size + record->content_type.size + record->opaque.size;
-    for (unsigned i = 0; i < record->tag_count; i++)
-        size += record->tags[i].name.size + (size_t)2 * TR_VARINT_MAX;
-    return size;
+    struct tr_head head = record->head;
+    head.body_bound = tr_record_body_bound(record);
+    return tr_log_head_bound(&head);
 }
 
 static void put_record_body(struct tr_writer *out, const struct tr_record *record)
 {
-    tr_put_key_order(out, record);
+    tr_put_key_order(out, &record->head);
     tr_put_number(out, record->head.flags, 1);
     tr_put_number(out, record->head.due_ms, 6);
     tr_put_varint(out, record->head.lag_ms);
@@ -115,7 +117,7 @@ size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
     case TR_LOG_SHORT:
     case TR_LOG_TOMBSTONE:
     case TR_LOG_DROP:
-        return tr_log_put_short(writer, entry->type, &entry->record);
+        return tr_log_put_short(writer, entry->type, &entry->record.head);
     case TR_LOG_CEILING:
     case TR_LOG_INCARNATION:
     case TR_LOG_OFFSET:
@@ -163,6 +165,8 @@ static void get_record(struct tr_reader *in, struct tr_record *record)
     record->content_type = tr_get_span(in);
     record->opaque = tr_get_span(in);
     in->is_short |= record->uri.size > TR_URI_MAX || record->content_type.size > TR_TYPE_MAX;
+    record->head.nominal_ms = tr_record_nominal(record);
+    record->head.body_bound = tr_record_body_bound(record);
     if (in->is_short) {
         record->head.replicas.count = 0;
         record->head.from.count = 0;
@@ -191,18 +195,18 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
     entry->type = (enum tr_log_type)type;
     switch (entry->type) {
     case TR_LOG_RECORD:
-        tr_get_key_order(&in, record);
+        tr_get_key_order(&in, &record->head);
         get_record(&in, record);
         break;
     case TR_LOG_SHORT:
-        tr_get_key_order(&in, record);
+        tr_get_key_order(&in, &record->head);
         record->head.flags = (uint8_t)tr_get_number(&in, 1);
         record->head.due_ms = tr_get_number(&in, 6);
         record->head.lag_ms = tr_get_varint(&in);
         break;
     case TR_LOG_TOMBSTONE:
     case TR_LOG_DROP:
-        tr_get_key_order(&in, record);
+        tr_get_key_order(&in, &record->head);
         record->head.flags = 0;
         break;
     case TR_LOG_CEILING:

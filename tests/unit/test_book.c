@@ -160,7 +160,7 @@ static void the_book_holds_what_a_list_would(void **state)
             model[at].head.order.attempt = record.head.order.attempt;
             model[at].head.due_ms = record.head.due_ms;
             model[at].head.lag_ms = record.head.lag_ms;
-            refs[at] = tr_book_update(&book, refs[at], &model[at]);
+            refs[at] = tr_book_update(&book, refs[at], &model[at].head);
             assert_true(refs[at] != TR_ARENA_NONE);
         }
         if (refs[at] != TR_ARENA_NONE) {
@@ -318,7 +318,7 @@ static void who_has_let_go_keeps_its_place(void **state)
     tr_book_forget(&book, ref, 13);
     tr_book_unpack(&book, ref, &record);
     record.head.order.sequence = 300;
-    ref = tr_book_update(&book, ref, &record);
+    ref = tr_book_update(&book, ref, &record.head);
     assert_true(ref != TR_ARENA_NONE);
 
     uint16_t places[TR_FROM_MAX] = {0};
@@ -326,7 +326,7 @@ static void who_has_let_go_keeps_its_place(void **state)
     assert_int_equal(record.head.from.count, 2);
     assert_int_equal(record.head.from.members[0], 12);
     assert_int_equal(record.head.from.members[1], 14);
-    assert_int_equal(tr_record_places(&record, places), 4);
+    assert_int_equal(tr_from_places(&record.head.from, places), 4);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(places[i], 11 + i);
     free(region);

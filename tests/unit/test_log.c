@@ -41,7 +41,7 @@ static uint64_t append(struct file *file, uint64_t id, uint64_t synced)
     uint8_t *at = file->bytes + file->end;
     struct tr_writer writer = tr_writer_on(at + TR_LOG_BATCH_HEAD, 1000);
     struct tr_record record = {.head.key.id = id, .head.order.version = id};
-    tr_log_put_short(&writer, TR_LOG_TOMBSTONE, &record);
+    tr_log_put_short(&writer, TR_LOG_TOMBSTONE, &record.head);
     file->end += tr_log_batch_seal(at, writer.size, file->first + file->end, synced);
     return file->first + file->end;
 }
@@ -108,7 +108,7 @@ static void entries_are_read_back(void **state)
                                .content_type = TR_SPAN("t"),
                                .tags = {{TR_SPAN("TAG"), 11}}};
     assert_true(tr_log_put_record(&writer, &record) <= tr_log_record_bound(&record));
-    tr_log_put_short(&writer, TR_LOG_SHORT, &record);
+    tr_log_put_short(&writer, TR_LOG_SHORT, &record.head);
     tr_log_put(&writer, &(struct tr_log_entry){.type = TR_LOG_OFFSET, .number = (uint64_t)-3});
     tr_log_put(&writer, &(struct tr_log_entry){.type = TR_LOG_CLEAN_STOP});
     size_t size = writer.size;
