@@ -4,6 +4,10 @@
 #define TR_NODE_INTERNAL_H
 
 #include "base/random.h"
+#include "log/batch.h"
+#include "log/reclaim.h"
+#include "log/recovery.h"
+#include "log/segment.h"
 #include "node/node.h"
 #include "node/recent.h"
 #include "seam/mutant.h"
@@ -16,9 +20,7 @@
 
 #define DESTINATIONS_MAX 32768 /* more than there can be flights */
 #define BUCKETS          4096  /* of the table that finds them; a power of two */
-#define LOG_BATCH_MAX    ((size_t)4 << 20)
 #define NONE             UINT32_MAX
-#define RETRY_LOG_MS     1000 /* after the disk refused a segment */
 #define READS_MAX        64
 #define SAMPLES_MAX      64
 #define CEILING_MS       1000 /* stamps are reserved this far ahead */
@@ -63,31 +65,6 @@ enum tr_telling {
     TELL_DURABLE, /* what stands or falls with other records that are written with it */
     TELL_WHOLE,   /* a record that is new to the list, when it is durable */
     TELL_PART,    /* likewise, one without which what is told after it must not be known */
-};
-
-/* What is done when the log has an entry, besides arming its record. */
-enum tr_then {
-    THEN_ANSWER,    /* answer a client; token 0: nobody */
-    THEN_OPERATION, /* this node's own copy of a client's write is there: token = the operation */
-    THEN_REPLY,     /* answer another node's WRITE: token = its operation */
-    THEN_ACK,       /* tell another node that this order is here */
-    THEN_TELL,      /* tell the list */
-    THEN_OWE,       /* the list was told, and is to say so */
-    THEN_DROPPED,   /* tell another node that it is gone here */
-};
-
-/* An operation that is answered, or a record that is armed, when the log has its entry. */
-struct tr_waiting {
-    uint64_t token; /* 0: nobody is to be answered */
-    uint64_t batch; /* set by tr_wait */
-    tr_mono_ms since_ms;
-    struct tr_key key;
-    struct tr_order order;
-    tr_ref ref; /* TR_ARENA_NONE: nothing is to be armed */
-    uint32_t factor;
-    bool has_location;
-    enum tr_then then;
-    uint16_t peer;
 };
 
 /* A node that this store has heard of. */
@@ -260,55 +237,6 @@ struct tr_settling {
     tr_mono_ms prune_ms;  /* when those that are over make room */
 };
 
-struct tr_log_state {
-    /* The batch being filled, bound to `segment`. */
-    uint8_t *buffer; /* TR_LOG_BATCH_HEAD first */
-    struct tr_writer batch;
-    size_t batch_cap;
-    uint64_t number;  /* of the batch being filled, from 1 */
-    uint64_t durable; /* batches up to this number may be answered */
-
-    uint64_t segment;   /* the current one's number */
-    uint64_t started;   /* the first that this process writes */
-    uint64_t offset;    /* in its file, where the batch will go */
-    uint64_t first;     /* its first position */
-    bool is_begun;      /* its header was written */
-    uint64_t allocated; /* segments up to this number are there */
-    bool is_asked;      /* for the one after */
-    bool is_refused;
-    bool is_exhausted; /* and nothing is left but what reclaim needs */
-    tr_mono_ms retry_at_ms;
-    uint64_t previous_end;
-
-    bool is_unsealed; /* no batch says that the last one was synced */
-    bool is_sealing;  /* the one that is filled does */
-    tr_mono_ms written_ms;
-
-    bool is_writing;
-    uint64_t writing_end; /* the position after the write under way */
-    uint64_t synced;      /* everything below this position is on disk */
-
-    uint8_t *header; /* scratch for a segment's header */
-    uint8_t *table;  /* and for the nodes in it */
-    uint64_t oldest;
-    uint32_t *live;  /* records by segment, modulo TR_NODE_SEGMENTS_MAX */
-    uint64_t *sizes; /* bytes of segments, likewise */
-    uint64_t bytes;  /* of all segments but the current one */
-    uint64_t live_bytes;
-
-    bool is_reclaiming;
-    uint64_t reclaim_cursor; /* hash of the record to look at next */
-    uint64_t round_end;      /* on a full disk: segments up to this one are gone through; 0: none */
-    int64_t appended;        /* bytes since that began, copies aside */
-    bool is_removing;        /* the oldest goes when `remove_after` is durable */
-    uint64_t remove_after;   /* a batch */
-
-    struct tr_log_incarnation incarnations[TR_LOG_INCARNATIONS_MAX];
-    uint32_t incarnation_count;
-    int64_t offset_ms; /* as logged last */
-    uint64_t ceiling;
-};
-
 enum tr_phase {
     PHASE_NEW,
     PHASE_REPLAYING,
@@ -319,20 +247,9 @@ enum tr_phase {
     PHASE_REFUSED
 };
 
-struct tr_replay {
-    struct tr_log_segment *segments;
-    size_t count;
-    size_t index;
-    size_t offset; /* of the next batch in that segment; 0: its header comes first */
-    size_t spares; /* allocated segments that follow, never used */
-    bool is_clean; /* the last entry was a clean stop */
-    tr_ref armed;  /* records up to this one, in the order of memory, are armed */
-};
-
 struct tr_node {
     struct tr_node_config config;
     char address[TR_LOG_ADDRESS_MAX];
-    uint8_t store_id[TR_LOG_STORE_ID_SIZE];
     struct tr_random random;
     enum tr_phase phase;
     bool is_stop_logged;
@@ -407,11 +324,8 @@ struct tr_node {
     uint32_t read_count;
     uint64_t popping_from_ms; /* pops with a nominal time below are left to others */
 
-    struct tr_log_state log;
-    struct tr_waiting *waiting; /* a ring */
-    uint64_t waiting_head;
-    uint64_t waiting_tail;
-    struct tr_replay replay;
+    struct tr_log log;
+    tr_ref armed; /* after a replay: records up to this one, in the order of memory, are armed */
 
     uint32_t page[TR_LIST_LIMIT_MAX + TR_PARTS_MAX + 1];
     struct tr_node_stats stats;
@@ -442,6 +356,14 @@ void tr_let_others_go(struct tr_head *head);
 
 /* Ends a record at `order`: it is gone, or a tombstone that remembers its key. Returns that. */
 tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order);
+
+/* Entries of the log: all of a record, a change of its order and times, its end; and that its full
+ * entry is of no use any more. */
+void tr_store_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *record);
+void tr_store_log_short(struct tr_node *node, const struct tr_head *head);
+void tr_store_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_head *head);
+void tr_store_log_dead(struct tr_node *node, const struct tr_record *record);
+void tr_store_copy_oldest(struct tr_node *node, uint64_t *cursor); /* for reclaim */
 
 /* Keeps and logs a record, in the place of `ref` or, if that is none, as a new one. Returns where
  * it is, or TR_ARENA_NONE: no memory, and nothing has changed. */
@@ -501,30 +423,9 @@ void tr_look_again(struct tr_node *node, tr_ref ref, tr_steady_ms at_ms);
 bool tr_pops_want_tick(const struct tr_node *node);
 void tr_pops_finish(struct tr_node *node, struct tr_effects *out); /* books what has ended */
 
-/* commit.c */
-/* Whether entries of `size` bytes fit into the open batch; what is new, by a client, must leave a
- * quarter of it to the pops. */
-bool tr_log_has_room(const struct tr_node *node, size_t size, bool is_new);
-void tr_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *record);
-void tr_log_short(struct tr_node *node, const struct tr_head *head);
-void tr_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_head *head);
-bool tr_log_number(struct tr_node *node, enum tr_log_type type, uint64_t number);
-void tr_log_dropped(struct tr_node *node, const struct tr_record *record); /* it leaves the book */
-uint64_t tr_log_size(const struct tr_record *record); /* about what its full entry takes */
-void tr_wait(struct tr_node *node, struct tr_waiting waiting);
-bool tr_log_is_idle(const struct tr_node *node); /* nothing waits, nothing is under way */
-void tr_log_open(struct tr_node *node, uint64_t segment, uint64_t first, uint64_t previous_end);
-void tr_log_written(struct tr_node *node, const struct tr_event *event);
-void tr_log_segment_allocated(struct tr_node *node, uint64_t number, struct tr_effects *out);
-void tr_log_segment_refused(struct tr_node *node, struct tr_effects *out);
+/* durable.c */
 /* Arms and answers what has become durable. */
-void tr_log_answer(struct tr_node *node, struct tr_effects *out);
-void tr_log_run(struct tr_node *node, bool may_write, struct tr_effects *out);
-bool tr_log_wants_tick(const struct tr_node *node);
-tr_mono_ms tr_log_wake_at(const struct tr_node *node);
-void tr_reclaim(struct tr_node *node, struct tr_effects *out);
-
-bool tr_log_member(struct tr_node *node, uint16_t index, struct tr_span address);
+void tr_durable_run(struct tr_node *node, struct tr_effects *out);
 
 /* view.c */
 size_t tr_view_map_size(void);
@@ -705,6 +606,7 @@ unsigned tr_redrive(struct tr_node *node, tr_timer_id id, uint64_t sequence,
 bool tr_has_parts_room(const struct tr_node *node);
 
 /* recover.c */
+void tr_recovery_hooks(struct tr_node *node); /* what the log asks of this node */
 void tr_recovery_start(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
 void tr_recovery_run(struct tr_node *node, struct tr_effects *out);
 

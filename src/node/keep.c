@@ -9,6 +9,7 @@
 #include "node/internal.h"
 
 #define DROP_YOUNG_MS 2000
+#define RECLAIM_SLICE 1024 /* records looked at in a step */
 #define ROOM_BESIDE   4096 /* bytes of the log beside a record: names of nodes, its parts */
 
 void tr_arm(struct tr_node *node, tr_ref ref)
@@ -60,6 +61,71 @@ void tr_strip(struct tr_record *record)
     record->content_type = (struct tr_span){"", 0};
 }
 
+/* ---- entries of the log ---- */
+
+void tr_store_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *record)
+{
+    struct tr_log *log = &node->log;
+    tr_compare_touched(node, record->head.key.id);
+    if (!log->config.has_log)
+        return;
+    tr_log_put_record(tr_log_writer(log), record);
+    tr_book_set_segment(&node->book, ref, tr_log_appended_live(log, tr_log_size(record)));
+}
+
+void tr_store_log_short(struct tr_node *node, const struct tr_head *head)
+{
+    tr_compare_touched(node, head->key.id);
+    if (!node->log.config.has_log)
+        return;
+    tr_log_put_short(tr_log_writer(&node->log), TR_LOG_SHORT, head);
+    tr_log_appended(&node->log);
+}
+
+void tr_store_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_head *head)
+{
+    TR_ASSERT(type == TR_LOG_TOMBSTONE || type == TR_LOG_DROP);
+    tr_compare_touched(node, head->key.id);
+    if (!node->log.config.has_log)
+        return;
+    tr_log_put_short(tr_log_writer(&node->log), type, head);
+    tr_log_appended(&node->log);
+}
+
+void tr_store_log_dead(struct tr_node *node, const struct tr_record *record)
+{
+    tr_log_is_dead(&node->log, record->head.segment, tr_log_size(record));
+}
+
+/* In the order of the book; all parts of a timer, which share its hash, in one step. */
+void tr_store_copy_oldest(struct tr_node *node, uint64_t *cursor)
+{
+    struct tr_index_walk walk = tr_index_seek(&node->book.index, *cursor);
+    for (unsigned i = 0;; i++) {
+        tr_ref ref = TR_ARENA_NONE;
+        if (!tr_index_next(&walk, &ref)) {
+            *cursor = 0;
+            return;
+        }
+        uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
+        bool is_next = hash != *cursor;
+        *cursor = hash;
+        if (is_next && i >= tr_slice(node, RECLAIM_SLICE))
+            return;
+        if (!tr_log_is_oldest(&node->log, tr_book_segment(&node->book, ref)))
+            continue;
+        struct tr_record record;
+        tr_book_unpack(&node->book, ref, &record);
+        if (!tr_log_begin_copy(&node->log, tr_log_record_bound(&record)))
+            return;
+        tr_store_log_dead(node, &record);
+        tr_store_log_record(node, ref, &record);
+        tr_log_end_copy(&node->log);
+    }
+}
+
+/* ---- changing ---- */
+
 tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
 {
     struct tr_record record;
@@ -67,7 +133,7 @@ tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
     bool is_kept = tr_is_clustered(node) ||
                    (record.head.key.part == 0 && (record.head.flags & TR_RECORD_KEYED) != 0);
     tr_forget_entry(node, ref);
-    tr_log_dropped(node, &record);
+    tr_store_log_dead(node, &record);
     tr_count(node, &record.head, -1);
     record.head.order.version = order->version;
     record.head.order.version_node = order->version_node;
@@ -75,7 +141,7 @@ tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
     record.head.order.attempt = order->attempt;
     record.head.order.moves = order->moves;
     if (!is_kept) {
-        tr_log_end(node, TR_LOG_TOMBSTONE, &record.head);
+        tr_store_log_end(node, TR_LOG_TOMBSTONE, &record.head);
         tr_book_remove(&node->book, ref);
         return TR_ARENA_NONE;
     }
@@ -88,7 +154,7 @@ tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
     tr_strip(&record);
     ref = tr_book_replace(&node->book, ref, &record);
     TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
-    tr_log_record(node, ref, &record);
+    tr_store_log_record(node, ref, &record);
     tr_count(node, &record.head, 1);
     tr_arm(node, ref);
     return ref;
@@ -108,13 +174,13 @@ tr_ref tr_put(struct tr_node *node, const struct tr_record *record, tr_ref ref)
     if (is_there) {
         node->stale += state == TR_STATE_ARMED;
         node->stats.queued -= state == TR_STATE_QUEUED;
-        tr_log_dropped(node, &old);
+        tr_store_log_dead(node, &old);
         tr_count(node, &old.head, -1);
         /* Its texts may have been those of the place it had. */
         tr_book_unpack(&node->book, placed, &old);
         record = &old;
     }
-    tr_log_record(node, placed, record);
+    tr_store_log_record(node, placed, record);
     tr_count(node, &record->head, 1);
     return placed;
 }
@@ -135,21 +201,20 @@ tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_head *before,
     tr_count(node, head, 1);
     ref = tr_book_update(&node->book, ref, head);
     TR_ASSERT(ref != TR_ARENA_NONE);
-    tr_log_short(node, head);
+    tr_store_log_short(node, head);
     tr_arm(node, ref);
     return ref;
 }
 
 bool tr_can_wait(const struct tr_node *node)
 {
-    return node->waiting_tail - node->waiting_head + (uint64_t)2 * (TR_PARTS_MAX + 1) <
-           node->config.limits.waiting;
+    return tr_log_can_wait(&node->log, 2 * (TR_PARTS_MAX + 1));
 }
 
 bool tr_has_room(const struct tr_node *node, const struct tr_head *head)
 {
     return node->members_logged == node->member_count && tr_can_wait(node) &&
-           tr_log_has_room(node, tr_log_head_bound(head) + ROOM_BESIDE, false);
+           tr_log_has_room(&node->log, tr_log_head_bound(head) + ROOM_BESIDE, false);
 }
 
 /* ---- letting go ---- */
@@ -231,8 +296,8 @@ void tr_forget(struct tr_node *node, tr_ref ref)
     struct tr_record record;
     tr_forget_entry(node, ref);
     tr_book_unpack(&node->book, ref, &record);
-    tr_log_end(node, TR_LOG_DROP, &record.head);
-    tr_log_dropped(node, &record);
+    tr_store_log_end(node, TR_LOG_DROP, &record.head);
+    tr_store_log_dead(node, &record);
     tr_count(node, &record.head, -1);
     tr_book_remove(&node->book, ref);
 }

@@ -7,6 +7,7 @@
 #define SWEEP_SLICE   2048
 
 #define WORKSPACE_SIZE ((size_t)64 << 10)
+#define LOG_BATCH_MAX  ((size_t)4 << 20)
 #define NOTES_SHARE    128 /* one part in so many of the memory is for each table of notes, */
 #define NOTES_LEAST    8192
 #define NOTES_MOST     (1u << 20)
@@ -28,15 +29,14 @@ static void *carve(struct tr_memory *memory, size_t size)
 
 static bool carve_tables(struct tr_node *node, struct tr_memory *memory)
 {
-    node->log.batch_cap = node->config.limits.batch;
     node->flights = carve(memory, node->config.flights_max * sizeof *node->flights);
     node->destinations = carve(memory, DESTINATIONS_MAX * sizeof *node->destinations);
     node->buckets = carve(memory, BUCKETS * sizeof *node->buckets);
-    node->waiting = carve(memory, node->config.limits.waiting * sizeof *node->waiting);
-    node->log.buffer = carve(memory, node->log.batch_cap + TR_LOG_BATCH_HEAD + 8);
+    node->log.waiting = carve(memory, node->config.limits.waiting * sizeof *node->log.waiting);
+    node->log.buffer = carve(memory, node->log.config.batch_cap + TR_LOG_BATCH_HEAD + 8);
     node->log.header = carve(memory, TR_LOG_HEADER_MAX);
-    node->log.live = carve(memory, TR_NODE_SEGMENTS_MAX * sizeof *node->log.live);
-    node->log.sizes = carve(memory, TR_NODE_SEGMENTS_MAX * sizeof *node->log.sizes);
+    node->log.live = carve(memory, TR_LOG_SEGMENTS_MAX * sizeof *node->log.live);
+    node->log.sizes = carve(memory, TR_LOG_SEGMENTS_MAX * sizeof *node->log.sizes);
     node->log.table = carve(memory, (size_t)TR_LOG_NODES_MAX * (TR_LOG_ADDRESS_MAX + 2));
     node->members = carve(memory, TR_LOG_NODES_MAX * sizeof *node->members);
     node->peers = carve(memory, TR_LOG_NODES_MAX * sizeof *node->peers);
@@ -98,6 +98,24 @@ static bool carve_cluster(struct tr_node *node, struct tr_memory *memory)
     return node->frames != NULL;
 }
 
+static void set_log(struct tr_node *node)
+{
+    struct tr_log *log = &node->log;
+    const struct tr_node_config *config = &node->config;
+    log->config = (struct tr_log_config){
+        .has_log = config->has_log,
+        .is_always_synced = config->is_always_synced,
+        .segment_size = config->segment_size,
+        .batch_cap = config->limits.batch,
+        .waiting_cap = config->limits.waiting,
+        .slice = config->limits.slice,
+    };
+    log->time = &node->time;
+    log->trial = &node->trial;
+    memcpy(log->store_id, config->store_id, sizeof log->store_id);
+    tr_recovery_hooks(node);
+}
+
 struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr_memory *memory)
 {
     struct tr_memory rest = *memory;
@@ -112,7 +130,7 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     set_limits(&node->config.limits, memory->size, config->segment_size);
     memcpy(node->address, config->address.text, config->address.size);
     node->config.address = (struct tr_span){node->address, config->address.size};
-    memcpy(node->store_id, config->store_id, sizeof node->store_id);
+    set_log(node);
     node->random.state = config->seed;
     if (!carve_tables(node, &rest) || !carve_cluster(node, &rest) || rest.size < TR_ARENA_LEAST)
         return NULL;
@@ -143,7 +161,7 @@ static void set_clock(struct tr_node *node, const struct tr_event *event, struct
     int64_t offset = (int64_t)(node->time.wall_ms - node->time.steady_ms);
     int64_t change = offset - node->log.offset_ms;
     if ((change <= -CLOCK_STEP_MS || change >= CLOCK_STEP_MS) &&
-        tr_log_number(node, TR_LOG_OFFSET, (uint64_t)offset)) {
+        tr_log_number(&node->log, TR_LOG_OFFSET, (uint64_t)offset)) {
         node->log.offset_ms = offset;
         tr_note(out, TR_NOTE_CLOCK_STEPPED, 0, (uint64_t)offset);
     }
@@ -165,7 +183,7 @@ uint64_t tr_stamp(struct tr_node *node, uint64_t above)
     node->last_stamp = stamp;
     if (stamp >= node->log.ceiling) {
         uint64_t ceiling = stamp + ((uint64_t)CEILING_MS << 16);
-        if (tr_log_number(node, TR_LOG_CEILING, ceiling))
+        if (tr_log_number(&node->log, TR_LOG_CEILING, ceiling))
             node->log.ceiling = ceiling;
     }
     return stamp;
@@ -223,14 +241,14 @@ static void drain(struct tr_node *node, struct tr_effects *out)
     bool is_told = node->operation_count == 0 && tr_all_are_told(node);
     if (node->flight_count > 0)
         node->drain_ms = node->time.now_ms; /* what comes of them is to be told yet */
-    if (node->flight_count > 0 || !tr_log_is_idle(node) || !tr_effects_has_room(out, 1))
+    if (node->flight_count > 0 || !tr_log_is_idle(&node->log) || !tr_effects_has_room(out, 1))
         return;
     if (tr_is_clustered(node) && !is_told && node->time.now_ms < node->drain_ms + DRAIN_MS)
         return;
     if (!node->is_stop_logged && node->config.has_log) {
         node->is_stop_logged = true;
-        tr_log_number(node, TR_LOG_CLEAN_STOP, 0);
-        tr_log_run(node, true, out);
+        tr_log_number(&node->log, TR_LOG_CLEAN_STOP, 0);
+        tr_log_run(&node->log, true, out);
         return;
     }
     node->phase = PHASE_STOPPED;
@@ -241,11 +259,12 @@ static void drain(struct tr_node *node, struct tr_effects *out)
 /* Ready when there is a segment to write to, or the disk has said that there will be none. */
 static void open_log(struct tr_node *node, struct tr_effects *out)
 {
-    tr_log_run(node, true, out);
+    tr_log_run(&node->log, true, out);
     bool is_open = !node->config.has_log || node->log.allocated >= node->log.segment;
     if (!tr_effects_has_room(out, 1) || (!is_open && !node->log.is_refused))
         return;
     node->phase = PHASE_READY;
+    node->log.is_running = true;
     node->log.started = node->log.segment;
     tr_effects_push(out, TR_EFFECT_RECOVERED);
 }
@@ -349,6 +368,7 @@ static void ask_drain(struct tr_node *node, struct tr_effects *out)
         tr_effects_push(out, TR_EFFECT_STOPPED);
     } else if (node->phase == PHASE_READY) {
         node->phase = PHASE_DRAINING;
+        node->log.is_running = false;
         node->drain_ms = node->time.now_ms;
         tr_claim_flights(node);
         tr_pops_recall(node); /* nobody waits for what is not made any more */
@@ -374,13 +394,13 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
         tr_callback_ended(node, event);
         return;
     case TR_EVENT_LOG_WRITTEN:
-        tr_log_written(node, event);
+        tr_log_written(&node->log, event->of.log.written, event->of.log.synced);
         return;
     case TR_EVENT_SEGMENT_ALLOCATED:
-        tr_log_segment_allocated(node, event->of.segment.number, out);
+        tr_log_segment_allocated(&node->log, event->of.segment.number, out);
         return;
     case TR_EVENT_SEGMENT_REFUSED:
-        tr_log_segment_refused(node, out);
+        tr_log_segment_refused(&node->log, out);
         return;
     case TR_EVENT_DRAIN_ASKED:
         ask_drain(node, out);
@@ -444,16 +464,16 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
         run_cluster(node, out);
     }
     if (is_running)
-        tr_log_answer(node, out);
+        tr_durable_run(node, out);
     /* After all that may replace a record: what is handed out must still be there. */
     if (node->phase == PHASE_READY && !is_brief) {
         tr_pops_run(node, out);
         sweep(node);
-        tr_reclaim(node, out);
+        tr_log_reclaim(&node->log, out);
     }
     if (is_running) {
         /* The batch that is handed out here must not be written to any more in this step. */
-        tr_log_run(node, !event->has_more, out);
+        tr_log_run(&node->log, !event->has_more, out);
         /* Others wait for what has become durable; the rest goes with the turn's end. */
         if (!event->has_more || event->kind == TR_EVENT_LOG_WRITTEN)
             tr_peers_run(node, out);
@@ -485,7 +505,7 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
         return node->time.now_ms;
     if (node->phase != PHASE_READY && node->phase != PHASE_DRAINING)
         return TR_NEVER;
-    if (node->is_sweeping || tr_log_wants_tick(node) || tr_pops_want_tick(node))
+    if (node->is_sweeping || tr_log_wants_tick(&node->log) || tr_pops_want_tick(node))
         return node->time.now_ms;
     bool may_pop = node->phase == PHASE_READY && (node->is_popping || tr_is_clustered(node));
     uint64_t at = may_pop ? tr_wheel_wake_at(&node->wheel) : TR_WHEEL_NEVER;
@@ -494,7 +514,7 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
     tr_mono_ms wake = at == TR_WHEEL_NEVER ? TR_NEVER : at - node->time.steady_base;
     tr_mono_ms cluster = tr_is_clustered(node) ? cluster_wake_at(node) : TR_NEVER;
     wake = cluster < wake ? cluster : wake;
-    tr_mono_ms log = tr_log_wake_at(node);
+    tr_mono_ms log = tr_log_wake_at(&node->log);
     return log < wake ? log : wake;
 }
 
@@ -536,10 +556,13 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->flights = node->flight_count;
     stats->log_bytes = node->log.bytes + node->log.offset;
     stats->log_live_bytes = node->log.live_bytes;
-    stats->log_segments = node->config.has_log ? node->log.segment - node->log.oldest + 1 : 0;
+    stats->log_segments = tr_log_segment_count(&node->log);
+    stats->log_batches = node->log.batches;
+    stats->log_entries = node->log.entries;
+    stats->reclaimed = node->log.reclaimed;
     stats->memory_used = tr_arena_used(&node->arena);
     stats->memory_room = tr_arena_room(&node->arena);
-    stats->waiting = node->waiting_tail - node->waiting_head;
+    stats->waiting = node->log.waiting_tail - node->log.waiting_head;
     stats->is_ready = node->phase == PHASE_READY;
     stats->is_disk_full = node->log.is_refused;
     stats->is_log_full = node->log.is_exhausted;
@@ -616,7 +639,7 @@ struct tr_span tr_node_address(const struct tr_node *node)
 
 const uint8_t *tr_node_store_id(const struct tr_node *node)
 {
-    return node->store_id;
+    return node->log.store_id;
 }
 
 bool tr_node_valid(const struct tr_node *node)

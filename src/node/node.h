@@ -19,7 +19,7 @@
 
 #define TR_NODE_MEMORY_LEAST ((size_t)32 << 20)
 #define TR_NODE_WAITING_MAX  65536 /* operations that wait for the log; then 503 */
-#define TR_NODE_SEGMENTS_MAX 65536 /* of the log */
+#define TR_LOG_SEGMENTS_MAX  65536 /* of the log */
 #define TR_VIEW_NODES_MAX    256   /* of a view */
 
 struct tr_node;

@@ -175,12 +175,12 @@ static void end_frame(struct tr_node *node, uint16_t index, const struct tr_writ
 
 static void send_hello(struct tr_node *node, uint16_t index, struct tr_effects *out)
 {
-    const struct tr_log_state *log = &node->log;
+    const struct tr_log *log = &node->log;
     struct tr_frame frame = {.kind = TR_FRAME_HELLO};
     struct tr_writer writer = begin_frame(node);
     frame.of.hello.version = TR_FRAME_VERSION;
     frame.of.hello.address = node->config.address;
-    memcpy(frame.of.hello.store_id, node->store_id, sizeof node->store_id);
+    memcpy(frame.of.hello.store_id, node->log.store_id, sizeof node->log.store_id);
     frame.of.hello.view = node->view.id;
     frame.of.hello.tick_ms = node->time.now_ms;
     frame.of.hello.incarnation_count = log->incarnation_count;

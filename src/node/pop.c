@@ -140,7 +140,7 @@ void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_
 
 static bool can_fire(const struct tr_node *node)
 {
-    return has_flight(node) && tr_log_has_room(node, OUTCOME_ROOM, false);
+    return has_flight(node) && tr_log_has_room(&node->log, OUTCOME_ROOM, false);
 }
 
 static void run_queue(struct tr_node *node, uint32_t index, struct tr_effects *out)
@@ -488,7 +488,7 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record,
     tr_count(node, &record->head, 1);
     ref = tr_book_update(&node->book, ref, &record->head);
     TR_ASSERT(ref != TR_ARENA_NONE);
-    tr_log_short(node, &record->head);
+    tr_store_log_short(node, &record->head);
     tr_arm(node, ref);
     tr_tell(node, ref, telling);
 }
@@ -542,7 +542,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     tr_ref ref = tr_book_insert(&node->book, &part);
     if (ref == TR_ARENA_NONE)
         return false;
-    tr_log_record(node, ref, &part);
+    tr_store_log_record(node, ref, &part);
     tr_count(node, &part.head, 1);
     tr_arm(node, ref);
     tr_tell(node, ref, TELL_PART);
@@ -565,7 +565,7 @@ static void put_back(struct tr_node *node, tr_ref ref, const struct tr_record *r
 {
     ref = tr_book_update(&node->book, ref, &record->head);
     TR_ASSERT(ref != TR_ARENA_NONE);
-    tr_log_short(node, &record->head);
+    tr_store_log_short(node, &record->head);
     tr_arm(node, ref);
     tr_tell(node, ref, TELL_AT_ONCE);
 }
@@ -674,7 +674,7 @@ void tr_pops_finish(struct tr_node *node, struct tr_effects *out)
         struct tr_record record;
         bool is_there = find_flown(node, flight, &record);
         if (is_there &&
-            (!tr_log_has_room(node, OUTCOME_ROOM + tr_log_record_bound(&record), false) ||
+            (!tr_log_has_room(&node->log, OUTCOME_ROOM + tr_log_record_bound(&record), false) ||
              (tr_is_clustered(node) && !tr_has_room(node, &record.head))))
             return;
         node->ended_first = flight->next;

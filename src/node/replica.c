@@ -233,14 +233,14 @@ static void pass_up(struct tr_node *node, uint16_t peer, const struct tr_head *r
 static void wait_for(struct tr_node *node, const struct tr_head *record, tr_ref ref,
                      enum tr_then then, uint16_t peer, uint64_t operation)
 {
-    tr_wait(node, (struct tr_waiting){
-                      .then = then,
-                      .token = operation,
-                      .peer = peer,
-                      .key = record->key,
-                      .ref = ref,
-                      .order = record->order,
-                  });
+    tr_log_wait(&node->log, (struct tr_waiting){
+                                .then = then,
+                                .token = operation,
+                                .peer = peer,
+                                .key = record->key,
+                                .ref = ref,
+                                .order = record->order,
+                            });
 }
 
 static void refuse(struct tr_node *node, uint16_t peer, uint64_t operation,

@@ -23,15 +23,6 @@ static void answer(const struct request *request, unsigned status, const char *d
     request->node->stats.refused += status >= 500;
 }
 
-/* The oldest write that waits, in milliseconds: what a client would wait now, at least. */
-static uint64_t commit_lag_ms(const struct tr_node *node)
-{
-    if (node->waiting_head == node->waiting_tail)
-        return 0;
-    return node->time.now_ms -
-           node->waiting[node->waiting_head & (node->config.limits.waiting - 1)].since_ms;
-}
-
 bool tr_is_ahead(const struct tr_node *node)
 {
     unsigned up = 0;
@@ -57,11 +48,10 @@ static bool admit(const struct request *request, size_t size, bool is_new)
         answer(request, 503, "this node's clock is ahead of the others'");
     else if (node->log.is_refused && is_new)
         answer(request, 507, "the disk is full");
-    else if (commit_lag_ms(node) > node->config.latency_target_ms)
+    else if (tr_log_lag_ms(&node->log) > node->config.latency_target_ms)
         answer(request, 503, "the disk is too slow for this load");
-    else if (node->waiting_tail - node->waiting_head + TR_PARTS_MAX + 1 >=
-                 node->config.limits.waiting ||
-             !tr_log_has_room(node, size + WRITE_ROOM, is_new))
+    else if (!tr_log_can_wait(&node->log, TR_PARTS_MAX + 1) ||
+             !tr_log_has_room(&node->log, size + WRITE_ROOM, is_new))
         answer(request, node->log.is_refused ? 507 : 503,
                node->log.is_refused ? "the disk is full" : "too many writes at once");
     else
@@ -112,26 +102,26 @@ static bool store(const struct request *request, struct tr_record *record, tr_re
         refuse_memory(request);
         return false;
     }
-    tr_wait(node, (struct tr_waiting){
-                      .token = request->event->of.request.token,
-                      .key = record->head.key,
-                      .order = record->head.order,
-                      .ref = placed,
-                      .factor = record->head.factor,
-                      .has_location = true,
-                  });
+    tr_log_wait(&node->log, (struct tr_waiting){
+                                .token = request->event->of.request.token,
+                                .key = record->head.key,
+                                .order = record->head.order,
+                                .ref = placed,
+                                .factor = record->head.factor,
+                                .has_location = true,
+                            });
     return true;
 }
 
 /* Answers with a Location once everything logged so far is durable. */
 static void answer_location(const struct request *request, tr_timer_id id, uint32_t factor)
 {
-    tr_wait(request->node, (struct tr_waiting){
-                               .token = request->event->of.request.token,
-                               .key.id = id,
-                               .factor = factor,
-                               .has_location = true,
-                           });
+    tr_log_wait(&request->node->log, (struct tr_waiting){
+                                         .token = request->event->of.request.token,
+                                         .key.id = id,
+                                         .factor = factor,
+                                         .has_location = true,
+                                     });
 }
 
 static void create(const struct request *request)
@@ -446,9 +436,7 @@ static void list(const struct request *request)
 
 bool tr_has_parts_room(const struct tr_node *node)
 {
-    return node->waiting_tail - node->waiting_head + (uint64_t)2 * (TR_PARTS_MAX + 1) <
-               node->config.limits.waiting &&
-           tr_log_has_room(node, PARTS_ROOM, false);
+    return tr_can_wait(node) && tr_log_has_room(&node->log, PARTS_ROOM, false);
 }
 
 static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *record,
@@ -466,7 +454,7 @@ static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *reco
     record->head.due_ms = node->time.steady_ms;
     ref = tr_book_update(&node->book, ref, &record->head);
     TR_ASSERT(ref != TR_ARENA_NONE);
-    tr_log_short(node, &record->head);
+    tr_store_log_short(node, &record->head);
     tr_count(node, &record->head, 1);
     node->stats.redriven++;
     waiting.key = record->head.key;
@@ -474,7 +462,7 @@ static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *reco
     waiting.ref = ref;
     waiting.factor = record->head.factor;
     waiting.has_location = true;
-    tr_wait(node, waiting);
+    tr_log_wait(&node->log, waiting);
     tr_tell(node, ref, TELL_DURABLE);
 }
 

@@ -292,13 +292,13 @@ void tr_tell(struct tr_node *node, tr_ref ref, enum tr_telling telling)
         node->split_batch = node->log.number;
     if (telling == TELL_AT_ONCE)
         tell(node, &record, MESSAGE_OUTCOME);
-    tr_wait(node, (struct tr_waiting){
-                      .then = telling == TELL_AT_ONCE ? THEN_OWE : THEN_TELL,
-                      .token = (uint64_t)telling,
-                      .key = record.key,
-                      .ref = ref,
-                      .order = record.order,
-                  });
+    tr_log_wait(&node->log, (struct tr_waiting){
+                                .then = telling == TELL_AT_ONCE ? THEN_OWE : THEN_TELL,
+                                .token = (uint64_t)telling,
+                                .key = record.key,
+                                .ref = ref,
+                                .order = record.order,
+                            });
 }
 
 static enum tr_message_kind message_kind_of(enum tr_telling telling)

@@ -55,7 +55,7 @@ void tr_members_log(struct tr_node *node)
 {
     while (node->members_logged < node->member_count) {
         uint16_t index = (uint16_t)node->members_logged;
-        if (!tr_log_member(node, index, tr_member_address(node, index)))
+        if (!tr_log_member(&node->log, index, tr_member_address(node, index)))
             return;
         node->members_logged++;
     }

@@ -245,13 +245,13 @@ static void store_here(struct tr_node *node, struct tr_operation *operation, uns
         tr_claim_open(node, 0, &record.head);
     if (result == TR_RESULT_STORED || result == TR_RESULT_HELD) {
         extend(node, operation, &record);
-        tr_wait(node, (struct tr_waiting){
-                          .then = THEN_OPERATION,
-                          .token = operation->number,
-                          .key = record.head.key,
-                          .ref = operation->own,
-                          .order = record.head.order,
-                      });
+        tr_log_wait(&node->log, (struct tr_waiting){
+                                    .then = THEN_OPERATION,
+                                    .token = operation->number,
+                                    .key = record.head.key,
+                                    .ref = operation->own,
+                                    .order = record.head.order,
+                                });
         return;
     }
     if (result == TR_RESULT_FULL) {

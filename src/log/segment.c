@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "log/segment.h"
+
+#include "base/assert.h"
+
+#define SPARES   3
+#define RESERVE  2    /* of them, for reclaim */
+#define RETRY_MS 1000 /* after the disk refused a segment */
+
+_Static_assert(RESERVE < SPARES, "one is for pops and drops on a full disk");
+_Static_assert((TR_LOG_SEGMENTS_MAX & (TR_LOG_SEGMENTS_MAX - 1)) == 0,
+               "numbers are taken modulo it");
+_Static_assert(TR_LOG_SEGMENTS_MAX <= TR_LOG_SEGMENT_MASK, "the low bits tell them apart");
+
+uint32_t *tr_log_live_of(struct tr_log *log, uint64_t segment)
+{
+    return &log->live[segment % TR_LOG_SEGMENTS_MAX];
+}
+
+uint64_t *tr_log_size_of(struct tr_log *log, uint64_t segment)
+{
+    return &log->sizes[segment % TR_LOG_SEGMENTS_MAX];
+}
+
+uint64_t tr_log_segment_of(const struct tr_log *log, uint32_t low)
+{
+    uint64_t back = (log->segment - low) & TR_LOG_SEGMENT_MASK;
+    return log->segment - back;
+}
+
+/* The largest batch fits behind what the current segment holds. */
+static bool has_batch_room(const struct tr_log *log)
+{
+    return log->offset + TR_LOG_BATCH_HEAD + log->config.batch_cap + 8 <= log->config.segment_size;
+}
+
+bool tr_log_is_open(const struct tr_log *log)
+{
+    return log->segment <= log->allocated && has_batch_room(log);
+}
+
+bool tr_log_is_at_reserve(const struct tr_log *log)
+{
+    return log->is_refused && log->allocated < log->segment + RESERVE;
+}
+
+bool tr_log_is_half_full(const struct tr_log *log, size_t size)
+{
+    return log->allocated < log->segment + SPARES &&
+           log->offset + log->batch.size + size > log->config.segment_size / 2;
+}
+
+void tr_log_open(struct tr_log *log, uint64_t segment, uint64_t first, uint64_t previous_end)
+{
+    TR_ASSERT(segment > log->segment || log->segment == 0);
+    log->segment = segment;
+    log->first = first;
+    log->previous_end = previous_end;
+    log->offset = 0;
+    log->is_begun = false;
+    *tr_log_live_of(log, segment) = 0;
+    *tr_log_size_of(log, segment) = 0;
+}
+
+size_t tr_log_encode_header(struct tr_log *log)
+{
+    struct tr_writer nodes =
+        tr_writer_on(log->table, (size_t)TR_LOG_NODES_MAX * (TR_LOG_ADDRESS_MAX + 2));
+    struct tr_log_header header = {
+        .shard_count = 1,
+        .segment = log->segment,
+        .oldest = log->oldest,
+        .first = log->first,
+        .previous_end = log->previous_end,
+        .ceiling = log->ceiling,
+        .offset_ms = log->offset_ms,
+        .incarnation_count = log->incarnation_count,
+        .node_count = log->hooks.put_members(log->hooks.context, &nodes),
+    };
+    header.nodes = (struct tr_span){(const char *)log->table, nodes.size};
+    memcpy(header.store_id, log->store_id, sizeof header.store_id);
+    memcpy(header.incarnations, log->incarnations, sizeof header.incarnations);
+    size_t size = tr_log_header_encode(&header, log->header, TR_LOG_HEADER_MAX);
+    TR_ASSERT(size > 0 && !nodes.is_full);
+    return size;
+}
+
+void tr_log_roll(struct tr_log *log, struct tr_effects *out)
+{
+    if (has_batch_room(log) || log->segment >= log->allocated || !tr_effects_has_room(out, 1))
+        return;
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_SEGMENT_TRIM);
+    effect->of.segment.number = log->segment;
+    effect->of.segment.size = log->offset;
+    *tr_log_size_of(log, log->segment) = log->offset;
+    log->bytes += log->offset;
+    tr_log_open(log, log->segment + 1, log->first + log->config.segment_size,
+                log->first + log->offset);
+}
+
+void tr_log_ask_segment(struct tr_log *log, struct tr_effects *out)
+{
+    bool is_wanted = log->allocated < log->segment + SPARES;
+    bool is_late = log->is_refused && log->time->now_ms < log->retry_at_ms;
+    bool is_limit = log->allocated - log->oldest + 2 >= TR_LOG_SEGMENTS_MAX;
+    if (!is_wanted || log->is_asked || is_late || is_limit || !tr_effects_has_room(out, 1))
+        return;
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_SEGMENT_ALLOCATE);
+    effect->of.segment.number = log->allocated + 1;
+    effect->of.segment.size = log->config.segment_size;
+    log->is_asked = true;
+}
+
+void tr_log_segment_allocated(struct tr_log *log, uint64_t number, struct tr_effects *out)
+{
+    TR_ASSERT(number == log->allocated + 1);
+    log->allocated = number;
+    log->is_asked = false;
+    if (log->is_refused && log->allocated >= log->segment + SPARES) {
+        log->is_refused = false;
+        tr_note(out, TR_NOTE_DISK_HEALED, 0, 0);
+    }
+}
+
+void tr_log_segment_refused(struct tr_log *log, struct tr_effects *out)
+{
+    log->is_asked = false;
+    log->retry_at_ms = log->time->now_ms + RETRY_MS;
+    if (!log->is_refused)
+        tr_note(out, TR_NOTE_DISK_FULL, 0, 0);
+    log->is_refused = true;
+}

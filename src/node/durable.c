@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What has become durable: a record is armed, a client answered, another node told. */
+#include "node/internal.h"
+
+/* The record that a ticket is about, if it is the one that was logged. */
+static bool is_there(const struct tr_node *node, const struct tr_waiting *waiting)
+{
+    return waiting->ref != TR_ARENA_NONE && tr_arena_holds(&node->arena, waiting->ref) &&
+           tr_book_state(&node->book, waiting->ref) == TR_STATE_UNSAFE &&
+           tr_book_id(&node->book, waiting->ref) == waiting->key.id &&
+           tr_book_version(&node->book, waiting->ref) == waiting->order.version;
+}
+
+static void answer(const struct tr_node *node, const struct tr_waiting *waiting,
+                   struct tr_effects *out)
+{
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER);
+    effect->of.answer.token = waiting->token;
+    effect->of.answer.status = 200;
+    effect->of.answer.has_location = waiting->has_location;
+    effect->of.answer.location = tr_node_text(node, waiting->key.id, waiting->factor);
+    effect->of.answer.detail = NULL;
+}
+
+void tr_durable_run(struct tr_node *node, struct tr_effects *out)
+{
+    struct tr_waiting waiting;
+    while (tr_effects_has_room(out, 4) && tr_log_next_durable(&node->log, &waiting)) {
+        if (is_there(node, &waiting))
+            tr_arm(node, waiting.ref);
+        if (waiting.then != THEN_ANSWER)
+            tr_told(node, &waiting, out);
+        else if (waiting.token != 0)
+            answer(node, &waiting, out);
+    }
+}
