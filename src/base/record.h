@@ -26,7 +26,8 @@ typedef uint64_t tr_timer_id;
 #define TR_TIME_MAX    (((uint64_t)1 << 48) - 1) /* milliseconds that six bytes hold */
 #define TR_FACTOR_MAX  255                       /* replicas that can be asked for */
 #define TR_ATTEMPT_MAX 255
-#define TR_TAG_BESIDE  20 /* bytes of the log that a tag takes beside its name, at most */
+#define TR_MEMBER_NONE UINT16_MAX /* for the index of a member: none */
+#define TR_TAG_BESIDE  20         /* bytes of the log that a tag takes beside its name, at most */
 
 enum tr_record_flag {
     TR_RECORD_KEYED = 1,     /* its id came from an Idempotency-Key */

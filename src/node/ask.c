@@ -30,17 +30,19 @@ static void ask_all(struct tr_node *node, struct tr_operation *operation)
 {
     uint16_t list[TR_SET_MAX];
     bool is_wide = tr_is_wide(node);
-    unsigned count = tr_place(node, operation->id, tr_copies(node, operation->factor), list);
+    unsigned count =
+        tr_view_place(&node->cluster, operation->id, tr_copies(node, operation->factor), list);
     operation->stage = STAGE_ASKING;
     operation->is_complete = false;
     for (unsigned k = 0; k < count; k++)
-        operation->is_complete |= tr_node_is_up(node, list[k]);
-    for (uint32_t i = 1; i < node->member_count; i++) {
+        operation->is_complete |= tr_peer_is_up(&node->cluster, list[k]);
+    for (uint32_t i = 1; i < node->cluster.member_count; i++) {
         bool is_asked = is_wide;
         for (unsigned k = 0; k < count; k++)
             is_asked |= list[k] == i;
-        bool is_up = tr_node_is_up(node, (uint16_t)i);
-        operation->is_complete &= is_up || !is_wide || node->members[i].role == TR_ROLE_NONE;
+        bool is_up = tr_peer_is_up(&node->cluster, (uint16_t)i);
+        operation->is_complete &=
+            is_up || !is_wide || node->cluster.members[i].role == TR_ROLE_NONE;
         if (!is_asked || !is_up)
             continue;
         tr_cover(&node->trial, operation->kind == TR_API_REDRIVE ? RULE_REDRIVEN : RULE_READ);
@@ -96,7 +98,7 @@ static void hear(struct tr_node *node, struct tr_operation *operation, uint16_t 
 static bool is_known(const struct tr_node *node, const struct tr_operation *operation)
 {
     bool is_open = false;
-    for (uint32_t i = 0; i < node->member_count; i++)
+    for (uint32_t i = 0; i < node->cluster.member_count; i++)
         is_open |= tr_operation_is_open(operation, i);
     return operation->is_complete && !is_open;
 }

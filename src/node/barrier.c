@@ -36,28 +36,29 @@ void tr_barrier_begin(struct tr_node *node)
     node->ahead_least_ms = BARRIER_AHEAD_MS;
     if (!node->is_popping)
         tr_pops_recall(node);
-    for (uint32_t i = 1; i < node->member_count; i++)
-        node->peers[i].has_told = false;
+    for (uint32_t i = 1; i < node->cluster.member_count; i++)
+        node->progress[i].has_told = false;
 }
 
 /* Every other node has said that it owes nothing, or is silent. One whose view names nobody else
  * may have yet to hear of those that it knew before. */
 static bool has_heard_all(const struct tr_node *node)
 {
-    bool is_alone = !tr_view_has_others(node);
-    for (uint32_t i = 1; i < node->member_count; i++) {
-        const struct tr_peer *peer = &node->peers[i];
+    bool is_alone = !tr_view_has_others(&node->cluster);
+    for (uint32_t i = 1; i < node->cluster.member_count; i++) {
+        const struct tr_peer *peer = &node->cluster.peers[i];
+        const struct tr_progress *progress = &node->progress[i];
         /* One that joins waits longer: others may have yet to hear of it. So does one that has a
          * link: its greeting is on its way. */
         bool is_coming = peer->is_linked && !peer->is_up;
-        bool is_joining = node->members[0].role == TR_ROLE_JOINING;
+        bool is_joining = node->cluster.members[0].role == TR_ROLE_JOINING;
         uint64_t patience = is_joining || is_coming ? BARRIER_MOST_MS : BARRIER_MS;
         if (tr_breaks(&node->trial, MUTANT_BARRIER_IN_HASTE))
             patience = BARRIER_MS / 2;
         bool is_silent = !peer->is_up && node->time.now_ms >= node->barrier_ms + patience;
         bool is_over = is_silent || node->time.now_ms >= node->barrier_ms + BARRIER_MOST_MS;
-        bool is_meant = node->members[i].role != TR_ROLE_NONE || peer->is_up || is_alone;
-        if (is_meant && !is_over && !peer->has_told)
+        bool is_meant = node->cluster.members[i].role != TR_ROLE_NONE || peer->is_up || is_alone;
+        if (is_meant && !is_over && !progress->has_told)
             return false;
     }
     return true;
@@ -65,8 +66,8 @@ static bool has_heard_all(const struct tr_node *node)
 
 static bool is_announced(const struct tr_node *node)
 {
-    for (uint32_t i = 1; i < node->member_count; i++) {
-        const struct tr_peer *peer = &node->peers[i];
+    for (uint32_t i = 1; i < node->cluster.member_count; i++) {
+        const struct tr_peer *peer = &node->cluster.peers[i];
         if (peer->is_up && peer->echo_ms < node->announced_ms)
             return false;
     }
@@ -91,12 +92,13 @@ void tr_barrier_run(struct tr_node *node)
             return;
         /* What was reserved before the start is waited out rather than jumped over: stamps ahead of
          * all clocks would beat later writes on nodes that do not hear of them. */
-        uint64_t clock = tr_clock(node);
-        if (node->last_stamp > clock && node->last_stamp - clock <= (uint64_t)CEILING_MS << 16)
+        uint64_t clock = tr_clock_now(&node->cluster);
+        if (node->cluster.last_stamp > clock &&
+            node->cluster.last_stamp - clock <= (uint64_t)TR_CEILING_MS << 16)
             return;
         node->popping_from_ms = (clock >> 16) + node->ahead_least_ms;
         node->announced_ms = node->time.now_ms;
-        tr_beat_now(node);
+        tr_peers_beat_now(&node->cluster);
     }
     if (!is_announced(node))
         return;
@@ -104,14 +106,14 @@ void tr_barrier_run(struct tr_node *node)
     node->is_serving = true;
     node->has_missed = false;
     tr_settle_again(node);
-    tr_beat_now(node);
+    tr_peers_beat_now(&node->cluster);
 }
 
 /* Its loop stood still for so long that others took it for dead. */
 void tr_barrier_notice(struct tr_node *node, struct tr_effects *out)
 {
     if (!node->is_popping || node->wake_ms == TR_NEVER ||
-        node->time.now_ms <= node->wake_ms + SUSPECT_MS ||
+        node->time.now_ms <= node->wake_ms + TR_SUSPECT_MS ||
         tr_breaks(&node->trial, MUTANT_NO_BARRIER))
         return;
     tr_cover(&node->trial, RULE_BARRIER_AGAIN);
@@ -219,7 +221,7 @@ void tr_correct_clock(struct tr_node *node, int64_t age_ms)
         return; /* no clock is that far off */
     node->time.steady_base -= (uint64_t)shift;
     node->time.steady_ms -= (uint64_t)shift;
-    node->ahead_ms += (uint64_t)shift;
+    node->cluster.ahead_ms += (uint64_t)shift;
     tr_wheel_clear(&node->wheel, node->time.steady_ms);
     node->stale = 0;
     node->is_sweeping = false;

@@ -71,7 +71,7 @@ static bool claim(struct tr_node *node, const struct tr_head *record, bool is_fo
     bool is_summed_up = !is_forced && tr_has_backlog(node);
     node->stats.claims++;
     for (unsigned i = 0; i < count; i++) {
-        const struct tr_peer *peer = &node->peers[names[i]];
+        const struct tr_peer *peer = &node->cluster.peers[names[i]];
         bool is_meant = tr_is_listed(record, names[i]) || !tr_breaks(&node->trial, MUTANT_ONE_LIST);
         if (names[i] == 0 || !is_meant || !peer->is_greeted ||
             (is_summed_up && peer->version >= CLAIM_VERSION && comes_after(node, record, names[i])))
@@ -93,7 +93,7 @@ static bool claim(struct tr_node *node, const struct tr_head *record, bool is_fo
 static bool is_late(const struct tr_node *node, const struct tr_head *record)
 {
     tr_steady_ms own_ms = record->due_ms - (record->order.attempt == 0 ? record->lag_ms : 0);
-    return node->time.steady_ms >= own_ms + SUSPECT_MS && record->replicas.count > 1;
+    return node->time.steady_ms >= own_ms + TR_SUSPECT_MS && record->replicas.count > 1;
 }
 
 void tr_claim_later(struct tr_node *node, tr_ref ref, const struct tr_head *record)
@@ -178,12 +178,13 @@ tr_mono_ms tr_claims_wake_at(const struct tr_node *node)
 /* By a heartbeat. One that stops and has none makes nothing more but what it has claimed. */
 void tr_backlog_heard(struct tr_node *node, uint16_t index)
 {
-    struct tr_peer *peer = &node->peers[index];
+    struct tr_peer *peer = &node->cluster.peers[index];
+    struct tr_claimant *claimant = &node->claimants[index];
     bool is_stopping = (peer->flags & (TR_BEAT_POPPING | TR_BEAT_READY)) == TR_BEAT_READY;
     if ((peer->flags & TR_BEAT_BACKLOG) != 0)
-        peer->backlog_until_ms = node->time.now_ms + CLAIM_HOLD_MS;
+        claimant->backlog_until_ms = node->time.now_ms + CLAIM_HOLD_MS;
     else if (is_stopping)
-        peer->backlog_until_ms = 0;
+        claimant->backlog_until_ms = 0;
 }
 
 static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
@@ -194,7 +195,7 @@ static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
         return NULL;
     note->order = record->order;
     note->peer = peer;
-    note->incarnation = node->peers[peer].incarnation;
+    note->incarnation = node->cluster.peers[peer].incarnation;
     tr_recent_keep(&node->claims, note, node->time.now_ms + hold_ms);
     note->is_open = false;
     note->is_past = false;
@@ -221,7 +222,7 @@ static struct tr_recent_note *hear(struct tr_node *node, uint16_t peer,
     struct tr_recent_note *note = note_claim(node, peer, record, CLAIM_HOLD_MS);
     if (note == NULL) {
         tr_cover(&node->trial, RULE_CLAIMS_FULL);
-        node->peers[peer].unnoted_until_ms = node->time.now_ms + CLAIM_HOLD_MS;
+        node->claimants[peer].unnoted_until_ms = node->time.now_ms + CLAIM_HOLD_MS;
     }
     return note;
 }
@@ -260,14 +261,17 @@ uint16_t tr_moved_by(const struct tr_node *node, const struct tr_head *record)
 
 /* Until when a pop that is due now may be in the backlog of a node. */
 static tr_mono_ms backlog_end(const struct tr_node *node, const struct tr_head *record,
-                              const struct tr_peer *peer)
+                              uint16_t index)
 {
+    const struct tr_peer *peer = &node->cluster.peers[index];
+    const struct tr_claimant *claimant = &node->claimants[index];
     tr_mono_ms due_ms = record->due_ms - node->time.steady_base;
     bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0;
-    if (!is_popping && due_ms > peer->popped_ms)
+    if (!is_popping && due_ms > claimant->popped_ms)
         return 0; /* it has begun nothing since then */
-    tr_mono_ms until_ms = peer->backlog_until_ms > peer->unnoted_until_ms ? peer->backlog_until_ms
-                                                                          : peer->unnoted_until_ms;
+    tr_mono_ms until_ms = claimant->backlog_until_ms > claimant->unnoted_until_ms
+                              ? claimant->backlog_until_ms
+                              : claimant->unnoted_until_ms;
     return peer->is_up || until_ms < peer->up_ms ? until_ms : peer->up_ms;
 }
 
@@ -280,8 +284,7 @@ static tr_mono_ms backlogs_end(const struct tr_node *node, const struct tr_head 
         return 0;
     unsigned count = tr_turns(node, record, record->order.attempt, turns);
     for (unsigned i = 0; i < count && turns[i] != 0; i++) {
-        tr_mono_ms end_ms =
-            turns[i] != TR_MEMBER_NONE ? backlog_end(node, record, &node->peers[turns[i]]) : 0;
+        tr_mono_ms end_ms = turns[i] != TR_MEMBER_NONE ? backlog_end(node, record, turns[i]) : 0;
         latest_ms = end_ms > latest_ms ? end_ms : latest_ms;
     }
     return latest_ms;
@@ -300,7 +303,7 @@ tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_head *rec
     const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->key);
     tr_mono_ms end_ms = backlogs_end(node, record);
     if (note != NULL && note->peer != 0 && !note->is_past && !note->is_moved) {
-        const struct tr_peer *peer = &node->peers[note->peer];
+        const struct tr_peer *peer = &node->cluster.peers[note->peer];
         bool is_cut = !peer->is_up && peer->up_ms < note->until_ms;
         tr_mono_ms claim_ms = is_cut ? peer->up_ms : note->until_ms;
         end_ms = claim_ms > end_ms ? claim_ms : end_ms;
@@ -314,7 +317,7 @@ bool tr_is_claimed(const struct tr_node *node, const struct tr_head *record)
     const struct tr_recent_note *claimed = tr_recent_find(&node->claims, &record->key);
     if (claimed == NULL)
         return is_in_backlog(node, record);
-    const struct tr_peer *peer = &node->peers[claimed->peer];
+    const struct tr_peer *peer = &node->cluster.peers[claimed->peer];
     struct tr_order order = record->order;
     if (!claimed->is_moved) /* wherever it belongs by now, it is the same pop */
         order.moves = claimed->is_past ? UINT32_MAX : 0;
@@ -336,7 +339,7 @@ bool tr_is_claimed(const struct tr_node *node, const struct tr_head *record)
 /* How long a coordinator takes to decide; less than until the next in turn pops. */
 static uint64_t decision_ms(const struct tr_node *node, uint16_t peer)
 {
-    uint64_t decision_ms = DECIDE_MS + 2 * node->peers[peer].trip_ms;
+    uint64_t decision_ms = DECIDE_MS + 2 * node->cluster.peers[peer].trip_ms;
     return decision_ms < DECIDE_MOST_MS ? decision_ms : DECIDE_MOST_MS;
 }
 

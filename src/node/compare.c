@@ -34,39 +34,39 @@ static void give_sums(struct tr_node *node, tr_ref *ref)
 
 void tr_compare_end(struct tr_node *node, uint16_t index)
 {
-    struct tr_peer *peer = &node->peers[index];
-    give_sums(node, &peer->own_sums);
-    give_sums(node, &peer->their_sums);
-    node->comparing -= peer->compare != COMPARE_NOT;
-    peer->compare = COMPARE_NOT;
+    struct tr_progress *progress = &node->progress[index];
+    give_sums(node, &progress->own_sums);
+    give_sums(node, &progress->their_sums);
+    node->comparing -= progress->compare != COMPARE_NOT;
+    progress->compare = COMPARE_NOT;
 }
 
 void tr_compare_begin(struct tr_node *node, uint16_t index)
 {
-    struct tr_peer *peer = &node->peers[index];
+    struct tr_progress *progress = &node->progress[index];
     tr_compare_end(node, index);
     size_t size = (size_t)8 * TR_BUCKETS;
-    peer->own_sums = tr_arena_take(&node->arena, TR_ARENA_STRING, size, false);
-    peer->is_behind = true;
-    peer->cursor = 0;
-    peer->passed = 0;
-    peer->sum_cursor = 0;
-    peer->has_sent_sums = false;
-    peer->compare_ms = node->time.now_ms;
-    memset(peer->equal, 0, sizeof peer->equal);
-    memset(peer->dirty, 0, sizeof peer->dirty);
-    if (peer->own_sums == TR_ARENA_NONE)
+    progress->own_sums = tr_arena_take(&node->arena, TR_ARENA_STRING, size, false);
+    progress->is_behind = true;
+    progress->cursor = 0;
+    progress->passed = 0;
+    progress->sum_cursor = 0;
+    progress->has_sent_sums = false;
+    progress->compare_ms = node->time.now_ms;
+    memset(progress->equal, 0, sizeof progress->equal);
+    memset(progress->dirty, 0, sizeof progress->dirty);
+    if (progress->own_sums == TR_ARENA_NONE)
         return;
-    memset(tr_arena_at(&node->arena, peer->own_sums), 0, size);
-    peer->compare = COMPARE_SUMMING;
+    memset(tr_arena_at(&node->arena, progress->own_sums), 0, size);
+    progress->compare = COMPARE_SUMMING;
     node->comparing++;
 }
 
 void tr_compare_touched(struct tr_node *node, tr_timer_id id)
 {
     unsigned bucket = bucket_of(id);
-    for (uint32_t i = 1; node->comparing > 0 && i < node->member_count; i++)
-        node->peers[i].dirty[bucket / 64] |= (uint64_t)1 << bucket % 64;
+    for (uint32_t i = 1; node->comparing > 0 && i < node->cluster.member_count; i++)
+        node->progress[i].dirty[bucket / 64] |= (uint64_t)1 << bucket % 64;
 }
 
 /* The same number wherever the same record is held. */
@@ -90,21 +90,21 @@ static bool is_shared(const struct tr_head *record, uint16_t peer)
 
 static void run_sums(struct tr_node *node, uint16_t index)
 {
-    struct tr_peer *peer = &node->peers[index];
+    struct tr_progress *progress = &node->progress[index];
     struct tr_index_walk walk =
-        tr_index_seek(&node->book.index, peer->sum_cursor + (peer->sum_cursor > 0));
-    uint8_t *sums = tr_arena_at(&node->arena, peer->own_sums);
+        tr_index_seek(&node->book.index, progress->sum_cursor + (progress->sum_cursor > 0));
+    uint8_t *sums = tr_arena_at(&node->arena, progress->own_sums);
     for (unsigned i = 0;; i++) {
         struct tr_head record;
         tr_ref ref = TR_ARENA_NONE;
         if (!tr_index_next(&walk, &ref)) {
-            peer->compare = COMPARE_SUMMED;
+            progress->compare = COMPARE_SUMMED;
             return;
         }
         uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
-        if (i >= tr_slice(node, SUM_SLICE) && hash != peer->sum_cursor)
+        if (i >= tr_slice(node, SUM_SLICE) && hash != progress->sum_cursor)
             return;
-        peer->sum_cursor = hash;
+        progress->sum_cursor = hash;
         tr_book_head(&node->book, ref, &record);
         uint8_t *sum = sums + (size_t)8 * (hash >> 52);
         if (is_shared(&record, index))
@@ -114,28 +114,28 @@ static void run_sums(struct tr_node *node, uint16_t index)
 
 static void conclude(struct tr_node *node, uint16_t index)
 {
-    struct tr_peer *peer = &node->peers[index];
-    const uint8_t *own = tr_arena_at(&node->arena, peer->own_sums);
-    const uint8_t *theirs = tr_arena_at(&node->arena, peer->their_sums);
+    struct tr_progress *progress = &node->progress[index];
+    const uint8_t *own = tr_arena_at(&node->arena, progress->own_sums);
+    const uint8_t *theirs = tr_arena_at(&node->arena, progress->their_sums);
     for (unsigned i = 0; i < TR_BUCKETS; i++) {
         bool is_equal = tr_load(own + (size_t)8 * i, 8) == tr_load(theirs + (size_t)8 * i, 8);
         if (!is_equal)
             tr_cover(&node->trial, RULE_DIFFERS);
-        peer->equal[i / 64] |= (uint64_t)is_equal << i % 64;
+        progress->equal[i / 64] |= (uint64_t)is_equal << i % 64;
     }
-    peer->compare = COMPARE_DONE;
+    progress->compare = COMPARE_DONE;
 }
 
 void tr_compare_heard(struct tr_node *node, uint16_t index, const uint8_t *sums)
 {
-    struct tr_peer *peer = &node->peers[index];
+    struct tr_progress *progress = &node->progress[index];
     size_t size = (size_t)8 * TR_BUCKETS;
-    if (peer->compare != COMPARE_SUMMING && peer->compare != COMPARE_SUMMED)
+    if (progress->compare != COMPARE_SUMMING && progress->compare != COMPARE_SUMMED)
         return;
-    give_sums(node, &peer->their_sums);
-    peer->their_sums = tr_arena_take(&node->arena, TR_ARENA_STRING, size, false);
-    if (peer->their_sums != TR_ARENA_NONE)
-        memcpy(tr_arena_at(&node->arena, peer->their_sums), sums, size);
+    give_sums(node, &progress->their_sums);
+    progress->their_sums = tr_arena_take(&node->arena, TR_ARENA_STRING, size, false);
+    if (progress->their_sums != TR_ARENA_NONE)
+        memcpy(tr_arena_at(&node->arena, progress->their_sums), sums, size);
 }
 
 static void set_acked(struct tr_node *node, tr_ref ref, unsigned place, bool is_acked)
@@ -158,15 +158,16 @@ void tr_forget_acks(struct tr_node *node, uint16_t index)
 }
 
 /* A mutant: a bucket of which the other has nothing is let go. */
-static bool let_go(struct tr_node *node, struct tr_peer *peer, tr_ref ref, unsigned bucket)
+static bool let_go(struct tr_node *node, const struct tr_progress *progress, tr_ref ref,
+                   unsigned bucket)
 {
     struct tr_head record;
     tr_book_head(&node->book, ref, &record);
     bool is_absent =
         tr_breaks(&node->trial, MUTANT_ABSENCE) && !node->log.is_writing &&
-        peer->their_sums != TR_ARENA_NONE &&
-        tr_load((uint8_t *)tr_arena_at(&node->arena, peer->their_sums) + (size_t)8 * bucket, 8) ==
-            0 &&
+        progress->their_sums != TR_ARENA_NONE &&
+        tr_load((uint8_t *)tr_arena_at(&node->arena, progress->their_sums) + (size_t)8 * bucket,
+                8) == 0 &&
         tr_book_state(&node->book, ref) == TR_STATE_ARMED && tr_has_room(node, &record);
     if (is_absent)
         tr_drop(node, ref);
@@ -175,44 +176,45 @@ static bool let_go(struct tr_node *node, struct tr_peer *peer, tr_ref ref, unsig
 
 /* Where the walk goes on: behind the last part of a timer that it has looked at. If that is no
  * longer where it was, all parts are looked at again. */
-static struct tr_index_walk resume(const struct tr_node *node, struct tr_peer *peer)
+static struct tr_index_walk resume(const struct tr_node *node, struct tr_progress *progress)
 {
-    struct tr_index_walk walk = tr_index_seek(&node->book.index, peer->cursor);
-    tr_ref ref = peer->passed_ref;
-    for (unsigned i = 0; i < peer->passed; i++) {
+    struct tr_index_walk walk = tr_index_seek(&node->book.index, progress->cursor);
+    tr_ref ref = progress->passed_ref;
+    for (unsigned i = 0; i < progress->passed; i++) {
         if (!tr_index_next(&walk, &ref) ||
-            tr_book_hash(tr_book_id(&node->book, ref)) != peer->cursor)
+            tr_book_hash(tr_book_id(&node->book, ref)) != progress->cursor)
             ref = TR_ARENA_NONE;
     }
-    if (peer->passed == 0 || ref == peer->passed_ref)
+    if (progress->passed == 0 || ref == progress->passed_ref)
         return walk;
-    peer->passed = 0;
-    return tr_index_seek(&node->book.index, peer->cursor);
+    progress->passed = 0;
+    return tr_index_seek(&node->book.index, progress->cursor);
 }
 
 /* One record of the walk. False: there is no room for more now. */
 static bool walk_record(struct tr_node *node, uint16_t index, tr_ref ref, uint64_t hash)
 {
-    struct tr_peer *peer = &node->peers[index];
+    struct tr_progress *progress = &node->progress[index];
     struct tr_head record;
     unsigned bucket = (unsigned)(hash >> 52);
-    bool is_equal = peer->compare == COMPARE_DONE && bit(peer->equal, bucket);
-    if (is_equal && bit(peer->dirty, bucket)) {
+    bool is_equal = progress->compare == COMPARE_DONE && bit(progress->equal, bucket);
+    if (is_equal && bit(progress->dirty, bucket)) {
         tr_cover(&node->trial, RULE_DIRTY);
         is_equal = false;
     }
     tr_book_head(&node->book, ref, &record);
-    if (peer->compare == COMPARE_DONE && is_shared(&record, index)) {
+    if (progress->compare == COMPARE_DONE && is_shared(&record, index)) {
         if (is_equal)
             tr_cover(&node->trial, RULE_COMPARED);
         set_acked(node, ref, tr_place_of(&record, index), is_equal);
     }
     if (!tr_is_owed(node, ref, index, &record))
         return true;
-    if (is_shared(&record, index) && let_go(node, peer, ref, bucket))
+    if (is_shared(&record, index) && let_go(node, progress, ref, bucket))
         return false;
     struct tr_fifo_entry entry = {ref, node->time.now_ms + AGAIN_OWED_MS};
-    if (!tr_can_send(node, index, MESSAGE_COPY) || !tr_fifo_push(&peer->owed, &node->arena, entry))
+    if (!tr_outbox_can_send(&node->cluster, index, MESSAGE_COPY) ||
+        !tr_fifo_push(&progress->owed, &node->arena, entry))
         return false;
     tr_send_owed(node, index, &record);
     return true;
@@ -221,52 +223,54 @@ static bool walk_record(struct tr_node *node, uint16_t index, tr_ref ref, uint64
 /* What the other is not known to have, in the order of hashes: parts of one timer together. */
 static void run_walk(struct tr_node *node, uint16_t index)
 {
-    struct tr_peer *peer = &node->peers[index];
-    struct tr_index_walk walk = resume(node, peer);
-    for (unsigned i = 0; peer->is_behind; i++) {
+    struct tr_peer *peer = &node->cluster.peers[index];
+    struct tr_progress *progress = &node->progress[index];
+    struct tr_index_walk walk = resume(node, progress);
+    for (unsigned i = 0; progress->is_behind; i++) {
         tr_ref ref = TR_ARENA_NONE;
         if (!tr_index_next(&walk, &ref)) {
-            peer->is_behind = peer->is_passed;
-            peer->is_passed = false;
-            peer->cursor = 0;
-            peer->passed = 0;
+            progress->is_behind = progress->is_passed;
+            progress->is_passed = false;
+            progress->cursor = 0;
+            progress->passed = 0;
             tr_compare_end(node, index);
             return;
         }
         uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
-        if (hash != peer->cursor) {
-            peer->cursor = hash;
-            peer->passed = 0;
+        if (hash != progress->cursor) {
+            progress->cursor = hash;
+            progress->passed = 0;
             if (i >= tr_slice(node, WALK_SLICE) || peer->count >= WINDOW ||
-                peer->owed.count >= node->config.limits.owed)
+                progress->owed.count >= node->config.limits.owed)
                 return;
         }
         if (!walk_record(node, index, ref, hash))
             return; /* from here on in a later step */
-        peer->passed++;
-        peer->passed_ref = ref;
+        progress->passed++;
+        progress->passed_ref = ref;
     }
 }
 
 /* Who has not yet heard what it missed has nothing to say: it may be long over. */
 static bool may_walk(const struct tr_node *node, uint16_t index)
 {
-    const struct tr_peer *peer = &node->peers[index];
-    bool is_done =
-        peer->compare == COMPARE_NOT || (peer->compare == COMPARE_DONE && peer->has_sent_sums);
-    bool is_waiting = !is_done && node->time.now_ms < peer->compare_ms + PATIENCE_MS;
-    return peer->is_behind && peer->is_up && !is_waiting && node->is_popping &&
-           peer->count < WINDOW && tr_can_send(node, index, MESSAGE_COPY) &&
-           peer->owed.count < node->config.limits.owed &&
-           (peer->owed.count < OWED_TIGHT || !tr_arena_is_tight(&node->arena));
+    const struct tr_peer *peer = &node->cluster.peers[index];
+    const struct tr_progress *progress = &node->progress[index];
+    bool is_done = progress->compare == COMPARE_NOT ||
+                   (progress->compare == COMPARE_DONE && progress->has_sent_sums);
+    bool is_waiting = !is_done && node->time.now_ms < progress->compare_ms + PATIENCE_MS;
+    return progress->is_behind && peer->is_up && !is_waiting && node->is_popping &&
+           peer->count < WINDOW && tr_outbox_can_send(&node->cluster, index, MESSAGE_COPY) &&
+           progress->owed.count < node->config.limits.owed &&
+           (progress->owed.count < OWED_TIGHT || !tr_arena_is_tight(&node->arena));
 }
 
 void tr_compare_run(struct tr_node *node, uint16_t index)
 {
-    struct tr_peer *peer = &node->peers[index];
-    if (peer->compare == COMPARE_SUMMING)
+    struct tr_progress *progress = &node->progress[index];
+    if (progress->compare == COMPARE_SUMMING)
         run_sums(node, index);
-    if (peer->compare == COMPARE_SUMMED && peer->their_sums != TR_ARENA_NONE)
+    if (progress->compare == COMPARE_SUMMED && progress->their_sums != TR_ARENA_NONE)
         conclude(node, index);
     if (may_walk(node, index))
         run_walk(node, index);
@@ -274,6 +278,7 @@ void tr_compare_run(struct tr_node *node, uint16_t index)
 
 bool tr_compare_wants_tick(const struct tr_node *node, uint16_t index)
 {
-    const struct tr_peer *peer = &node->peers[index];
-    return peer->is_greeted && (peer->compare == COMPARE_SUMMING || may_walk(node, index));
+    const struct tr_peer *peer = &node->cluster.peers[index];
+    const struct tr_progress *progress = &node->progress[index];
+    return peer->is_greeted && (progress->compare == COMPARE_SUMMING || may_walk(node, index));
 }

@@ -4,6 +4,11 @@
 #define TR_NODE_INTERNAL_H
 
 #include "base/random.h"
+#include "cluster/clock.h"
+#include "cluster/member.h"
+#include "cluster/outbox.h"
+#include "cluster/peer.h"
+#include "cluster/view.h"
 #include "log/batch.h"
 #include "log/reclaim.h"
 #include "log/recovery.h"
@@ -14,20 +19,13 @@
 
 #include "memory/wheel.h"
 #include "timers/book.h"
-#include "wire/frame.h"
-
-#include <tryst/place.h>
 
 #define DESTINATIONS_MAX 32768 /* more than there can be flights */
 #define BUCKETS          4096  /* of the table that finds them; a power of two */
 #define NONE             UINT32_MAX
 #define READS_MAX        64
 #define SAMPLES_MAX      64
-#define CEILING_MS       1000 /* stamps are reserved this far ahead */
-#define TR_SKEW_MS       5000 /* another node's clock is followed this far, and no further */
-#define FRAMES_SIZE      ((size_t)4 << 20) /* of the frames of one step */
 #define POSITION_MS      2000   /* each place of a list pops this much later than the one before */
-#define SUSPECT_MS       400    /* a node that was silent for as long is down */
 #define TOMBSTONE_MS     15000  /* a tombstone is kept at least as long: three lives of a frame */
 #define FRAME_LIFE_MS    5000   /* a frame that took longer is not believed */
 #define MOVES_MAX        4096   /* of records, under way here at once */
@@ -67,59 +65,6 @@ enum tr_telling {
     TELL_PART,    /* likewise, one without which what is told after it must not be known */
 };
 
-/* A node that this store has heard of. */
-struct tr_member {
-    uint64_t hash;
-    uint64_t replica_bits;
-    enum tr_role role;
-    uint8_t address_size;
-    char address[TR_LOG_ADDRESS_MAX + 1];
-};
-
-struct tr_view {
-    uint64_t id;
-    uint32_t count; /* nodes of the new cluster; 0: there is no view, and the node is alone */
-    uint16_t placed[TR_VIEW_NODES_MAX]; /* the members that the map's nodes are */
-    struct tryst_place_map *map;
-    size_t map_size;
-    void *workspace;
-    size_t workspace_size;
-};
-
-/* In the order in which they are sent: what somebody waits for first, records in bulk last. */
-enum tr_message_kind {
-    MESSAGE_ANSWER, /* to a WRITE or an ASK */
-    MESSAGE_WRITE,  /* the record of an operation */
-    MESSAGE_ASK,
-    MESSAGE_CLAIM,
-    MESSAGE_PART,    /* all of a failed pop that split off, before its timer is told to go on */
-    MESSAGE_OUTCOME, /* a record's order and times, as they are when it is sent */
-    MESSAGE_ACK,
-    MESSAGE_DROPPED,
-    MESSAGE_DROP,
-    MESSAGE_MARK,
-    MESSAGE_COPY, /* all of a record, likewise */
-    MESSAGE_KINDS,
-};
-
-/* Messages of one kind for one node. */
-struct tr_queue {
-    uint32_t first;
-    uint32_t last;
-    uint32_t count;
-};
-
-/* Something for another node. What it says of a record is looked up when it is sent. */
-struct tr_message {
-    uint32_t next; /* for the same node, or of the free ones */
-    enum tr_message_kind kind;
-    enum tr_frame_result result; /* of ANSWER */
-    uint8_t mask; /* of MARK; of DROP: 1, that order alone; of ANSWER: 1, look at the record */
-    uint64_t operation;
-    struct tr_key key;
-    struct tr_order order; /* of ASK: the mode as attempt, the sequence */
-};
-
 /* How far two nodes have got with telling what they share. */
 enum tr_compare {
     COMPARE_NOT, /* nothing is known: all that it may lack is sent */
@@ -128,47 +73,18 @@ enum tr_compare {
     COMPARE_DONE,
 };
 
-/* Another node, as the link to it shows it. By member. */
-struct tr_peer {
-    bool is_linked;
-    bool is_greeted;  /* its HELLO was heard */
-    bool has_greeted; /* ours was sent */
-    bool is_sending;  /* a frame is on its way to the link */
-    bool is_up;       /* greeted, and heard of lately */
-    bool is_behind;   /* it may lack records: the book is walked for them */
-    bool is_passed;   /* and the walk must come again */
-
+/* How far another node has got with what this one is to tell it. By member. */
+struct tr_progress {
+    bool is_behind;  /* it may lack records: the book is walked for them */
+    bool is_passed;  /* and the walk must come again */
     bool has_told;   /* since the link is up it has said what it owes */
+    bool has_missed; /* its disk was full, so it may have kept nothing of what it was told */
     uint64_t cursor; /* of that walk: records up to this hash were looked at, */
     unsigned passed; /* and of this hash so many, up to that one */
     tr_ref passed_ref;
-    tr_mono_ms linked_ms;
-    tr_mono_ms up_ms; /* since when it is up, or is not */
-    tr_mono_ms heard_ms;
-    tr_mono_ms beat_ms; /* when the next heartbeat is due */
-    uint64_t tick_ms;   /* its own time, as it said last */
-    uint64_t view;
-    uint64_t incarnation;
-    uint64_t popping_from_ms;
-    uint8_t flags;               /* of enum tr_beat_flag */
-    uint8_t version;             /* of the frames that both speak */
-    tr_mono_ms backlog_until_ms; /* what is due before this node's turn is left to it; */
-    tr_mono_ms unnoted_until_ms; /* likewise, since it claims more than can be noted */
-    tr_mono_ms popped_ms;        /* when it last said that it pops */
-    uint64_t trip_ms;            /* what a frame and its answer take, about */
-    struct tr_queue queues[MESSAGE_KINDS];
-    uint32_t count;      /* messages in all of them */
     struct tr_fifo owed; /* records that it must have acknowledged by a time */
     tr_mono_ms owed_ms;  /* when these are looked at next */
 
-    uint8_t store_id[TR_LOG_STORE_ID_SIZE]; /* as it greeted last */
-    bool has_store;
-    uint64_t position;  /* of its log, as it said last, in that incarnation */
-    uint64_t echo_ms;   /* our own tick that it heard last */
-    tr_mono_ms sent_ms; /* of the last frame of records */
-    int64_t clock_ms;   /* its clock less ours */
-    uint8_t fill;       /* of its memory or disk, per cent */
-    bool has_missed;    /* its disk was full, so it may have kept nothing of what it was told */
     enum tr_compare compare;
     bool has_sent_sums;
     tr_mono_ms compare_ms; /* since when */
@@ -177,6 +93,13 @@ struct tr_peer {
     uint64_t sum_cursor;
     uint64_t equal[TR_BUCKETS / 64]; /* bits: these buckets are */
     uint64_t dirty[TR_BUCKETS / 64]; /* these have changed since they were summed */
+};
+
+/* What another node has said of the pops that it makes. By member. */
+struct tr_claimant {
+    tr_mono_ms backlog_until_ms; /* what is due before this node's turn is left to it; */
+    tr_mono_ms unnoted_until_ms; /* likewise, since it claims more than can be noted */
+    tr_mono_ms popped_ms;        /* when it last said that it pops */
 };
 
 enum tr_stage {
@@ -257,8 +180,6 @@ struct tr_node {
     struct tr_trial trial;
     struct tr_time time;
     bool has_clock;
-    uint64_t last_stamp;
-    uint64_t ahead_ms; /* how far the fastest clock of the cluster is ahead of this one */
     uint32_t id_counter;
 
     struct tr_arena arena;
@@ -280,17 +201,9 @@ struct tr_node {
     uint32_t destination_fresh;
     uint32_t held_first;
 
-    struct tr_member *members; /* entry 0 is this store */
-    uint32_t member_count;
-    uint32_t members_logged; /* no record is logged that names others */
-    uint16_t stamp_node;     /* a hash of who stamps, to tell equal stamps apart */
-    struct tr_view view;
-    struct tr_peer *peers; /* by member */
-    struct tr_message *messages;
-    uint32_t message_free;
-    uint32_t message_fresh;
-    uint8_t *frames; /* those of one step */
-    size_t frames_size;
+    struct tr_cluster cluster;
+    struct tr_progress *progress; /* by member */
+    struct tr_claimant *claimants;
     struct tr_operation *operations;
     uint32_t operation_count;
     uint64_t operation_number;
@@ -339,9 +252,6 @@ static inline uint32_t tr_slice(const struct tr_node *node, uint32_t usual)
 }
 
 /* node.c */
-uint64_t tr_stamp(struct tr_node *node, uint64_t above);
-void tr_hear_stamp(struct tr_node *node, uint64_t stamp); /* another node's clock */
-uint64_t tr_clock(const struct tr_node *node);
 tr_timer_id tr_new_id(struct tr_node *node);
 
 /* keep.c */
@@ -403,15 +313,12 @@ void tr_correct_clock(struct tr_node *node, int64_t age_ms); /* by what others s
 
 /* request.c */
 void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
-/* Its stamps would beat later writes on all other nodes. */
-bool tr_is_ahead(const struct tr_node *node);
 
 /* pop.c */
 /* Lets the oldest failed pop of a timer go if it has too many. */
 void tr_limit_parts(struct tr_node *node, tr_timer_id id, uint64_t newest, struct tr_effects *out);
 bool tr_entry_is_live(const struct tr_node *node, const struct tr_fifo_entry *entry);
 void tr_fly_on(struct tr_node *node, tr_ref before, tr_ref ref, const struct tr_head *record);
-bool tr_is_popping(const struct tr_node *node, uint16_t member);
 void tr_pops_init(struct tr_node *node);
 /* What waits for its destination is looked at again, as what is only due. */
 void tr_pops_recall(struct tr_node *node);
@@ -427,24 +334,10 @@ void tr_pops_finish(struct tr_node *node, struct tr_effects *out); /* books what
 /* Arms and answers what has become durable. */
 void tr_durable_run(struct tr_node *node, struct tr_effects *out);
 
-/* view.c */
-size_t tr_view_map_size(void);
-bool tr_view_set(struct tr_node *node, const struct tr_view_node *nodes, uint32_t count);
-struct tr_span tr_member_address(const struct tr_node *node, uint16_t index);
-uint16_t tr_member_find(const struct tr_node *node, struct tr_span address);
-void tr_member_set(struct tr_node *node, uint16_t index, struct tr_span address);
-/* Enters it if there are fewer than `most`; or TR_MEMBER_NONE. */
-uint16_t tr_member_intern(struct tr_node *node, struct tr_span address, uint32_t most);
-void tr_members_log(struct tr_node *node); /* those that are not yet, if there is room */
-/* The first `want` nodes that the view places `id` on. Returns how many there are. */
-unsigned tr_place(const struct tr_node *node, tr_timer_id id, unsigned want, uint16_t *list);
-
-bool tr_view_has_others(const struct tr_node *node); /* it names any other node */
-
 /* There are other nodes: what follows is for that. */
 static inline bool tr_is_clustered(const struct tr_node *node)
 {
-    return node->view.count > 0;
+    return node->cluster.view.count > 0;
 }
 
 /* The place of a node in a record's list, or list_count. */
@@ -456,21 +349,19 @@ static inline unsigned tr_place_of(const struct tr_head *head, uint16_t member)
     return i;
 }
 
-/* peer.c */
-void tr_link_up(struct tr_node *node, uint16_t peer);
-void tr_link_down(struct tr_node *node, uint16_t peer);
-void tr_frame_sent(struct tr_node *node, uint16_t peer);
-void tr_frame_received(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
+/* peers.c */
+void tr_peers_hooks(struct tr_node *node); /* what the cluster asks of this node */
 void tr_peers_run(struct tr_node *node, struct tr_effects *out);
 tr_mono_ms tr_peers_wake_at(const struct tr_node *node);
-/* The other node has heard of this one, by a view that this one, which knows of itself alone, has
- * yet to hear of. */
-bool tr_is_out_of_date(const struct tr_node *node, uint16_t peer);
-void tr_beat_now(struct tr_node *node); /* what it says of itself has changed */
 bool tr_all_are_told(struct tr_node *node);
-bool tr_can_send(const struct tr_node *node, uint16_t peer, enum tr_message_kind kind);
 /* For a node that has greeted; else, and when there are too many, it is behind. False: it is. */
 bool tr_send(struct tr_node *node, uint16_t peer, struct tr_message message);
+
+/* encode.c */
+void tr_encode(struct tr_node *node, const struct tr_message *message, struct tr_writer *writer);
+
+/* receive.c */
+void tr_frame_received(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
 
 /* list.c */
 #define TR_NAMES_MAX (TR_SET_MAX + TR_FROM_MAX)
@@ -485,7 +376,6 @@ unsigned tr_turns(const struct tr_node *node, const struct tr_head *head, uint32
                   uint16_t *turns);
 uint32_t tr_list_check(const struct tr_node *node, const struct tr_head *head);
 unsigned tr_copies(const struct tr_node *node, uint32_t factor);
-bool tr_is_serving(const struct tr_node *node, uint16_t member); /* it pops what is new there */
 /* Replicas in their order, then a stand-in for each of them that is not up or failed; for a new
  * record also for those that are only starting. */
 unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,

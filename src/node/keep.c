@@ -213,7 +213,7 @@ bool tr_can_wait(const struct tr_node *node)
 
 bool tr_has_room(const struct tr_node *node, const struct tr_head *head)
 {
-    return node->members_logged == node->member_count && tr_can_wait(node) &&
+    return node->cluster.members_logged == node->cluster.member_count && tr_can_wait(node) &&
            tr_log_has_room(&node->log, tr_log_head_bound(head) + ROOM_BESIDE, false);
 }
 

@@ -62,7 +62,8 @@ unsigned tr_others(const struct tr_head *record)
 /* Whether a node was not there when this pop was shared out: it comes after all that were. */
 static bool is_late_comer(const struct tr_node *node, const struct tr_head *record, uint16_t member)
 {
-    uint64_t from_ms = member == 0 ? node->popping_from_ms : node->peers[member].popping_from_ms;
+    uint64_t from_ms =
+        member == 0 ? node->popping_from_ms : node->cluster.peers[member].popping_from_ms;
     return record->nominal_ms < from_ms;
 }
 
@@ -113,7 +114,7 @@ uint32_t tr_list_check(const struct tr_node *node, const struct tr_head *record)
 {
     uint64_t hash = 0;
     for (unsigned i = 0; i < record->replicas.count; i++)
-        hash = tr_hash_mix(hash + node->members[record->replicas.members[i]].hash);
+        hash = tr_hash_mix(hash + node->cluster.members[record->replicas.members[i]].hash);
     return (uint32_t)hash;
 }
 
@@ -121,16 +122,8 @@ uint32_t tr_list_check(const struct tr_node *node, const struct tr_head *record)
 
 unsigned tr_copies(const struct tr_node *node, uint32_t factor)
 {
-    unsigned copies = factor < node->view.count ? factor : node->view.count;
+    unsigned copies = factor < node->cluster.view.count ? factor : node->cluster.view.count;
     return copies < TR_SET_MAX ? copies : TR_SET_MAX;
-}
-
-/* Up, and neither starting nor stopping: what is new there would not pop. */
-bool tr_is_serving(const struct tr_node *node, uint16_t member)
-{
-    const struct tr_peer *peer = &node->peers[member];
-    unsigned wanted = TR_BEAT_READY | TR_BEAT_POPPING;
-    return member == 0 || (peer->is_up && (peer->flags & wanted) == wanted);
 }
 
 unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
@@ -139,10 +132,11 @@ unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
     uint16_t order[TR_VIEW_NODES_MAX];
     unsigned copies = tr_copies(node, factor);
     unsigned missing = 0;
-    unsigned count = tr_place(node, id, copies, order);
+    unsigned count = tr_view_place(&node->cluster, id, copies, order);
     unsigned wanted = 0;
     for (unsigned i = 0; i < count && wanted < TR_SET_MAX; i++) {
-        bool is_good = is_new ? tr_is_serving(node, order[i]) : tr_node_is_up(node, order[i]);
+        bool is_good = is_new ? tr_peer_is_serving(&node->cluster, order[i])
+                              : tr_peer_is_up(&node->cluster, order[i]);
         for (unsigned k = 0; k < failed_count; k++)
             is_good &= failed[k] != order[i];
         if (i >= copies && (missing == 0 || !is_good))
@@ -151,7 +145,7 @@ unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
         missing -= i >= copies;
         list[wanted++] = order[i];
         if (i + 1 == copies && missing > 0) /* only then does it matter who comes next */
-            count = tr_place(node, id, TR_VIEW_NODES_MAX, order);
+            count = tr_view_place(&node->cluster, id, TR_VIEW_NODES_MAX, order);
     }
     return wanted;
 }
@@ -159,14 +153,15 @@ unsigned tr_want(const struct tr_node *node, tr_timer_id id, uint32_t factor,
 bool tr_is_placed_well(const struct tr_node *node, const struct tr_head *record)
 {
     uint16_t placed[TR_SET_MAX];
-    unsigned count = tr_place(node, record->key.id, tr_copies(node, record->factor), placed);
+    unsigned count =
+        tr_view_place(&node->cluster, record->key.id, tr_copies(node, record->factor), placed);
     unsigned down = 0;
     if (record->replicas.count < count)
         return false;
     for (unsigned i = 0; i < count; i++) {
         if (record->replicas.members[i] != placed[i])
             return false;
-        down += !tr_node_is_up(node, placed[i]);
+        down += !tr_peer_is_up(&node->cluster, placed[i]);
     }
     return record->replicas.count - count <= down; /* no stand-in for a node that is there */
 }

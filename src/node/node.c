@@ -38,9 +38,11 @@ static bool carve_tables(struct tr_node *node, struct tr_memory *memory)
     node->log.live = carve(memory, TR_LOG_SEGMENTS_MAX * sizeof *node->log.live);
     node->log.sizes = carve(memory, TR_LOG_SEGMENTS_MAX * sizeof *node->log.sizes);
     node->log.table = carve(memory, (size_t)TR_LOG_NODES_MAX * (TR_LOG_ADDRESS_MAX + 2));
-    node->members = carve(memory, TR_LOG_NODES_MAX * sizeof *node->members);
-    node->peers = carve(memory, TR_LOG_NODES_MAX * sizeof *node->peers);
-    return node->peers != NULL;
+    node->cluster.members = carve(memory, TR_LOG_NODES_MAX * sizeof *node->cluster.members);
+    node->cluster.peers = carve(memory, TR_LOG_NODES_MAX * sizeof *node->cluster.peers);
+    node->progress = carve(memory, TR_LOG_NODES_MAX * sizeof *node->progress);
+    node->claimants = carve(memory, TR_LOG_NODES_MAX * sizeof *node->claimants);
+    return node->claimants != NULL;
 }
 
 static struct tr_recent carve_recent(struct tr_memory *memory, uint32_t cap)
@@ -81,21 +83,23 @@ static void set_limits(struct tr_node_limits *limits, size_t memory, size_t segm
 /* What only a cluster needs. */
 static bool carve_cluster(struct tr_node *node, struct tr_memory *memory)
 {
-    struct tr_view *view = &node->view;
+    struct tr_cluster *cluster = &node->cluster;
+    struct tr_view *view = &cluster->view;
     if (node->config.messages_max == 0)
         return true;
     view->map_size = tr_view_map_size();
     view->workspace_size = WORKSPACE_SIZE;
     view->map = carve(memory, view->map_size);
     view->workspace = carve(memory, view->workspace_size);
-    node->messages = carve(memory, node->config.messages_max * sizeof *node->messages);
+    cluster->messages_max = node->config.messages_max;
+    cluster->messages = carve(memory, cluster->messages_max * sizeof *cluster->messages);
     node->operations = carve(memory, node->config.operations_max * sizeof *node->operations);
     struct tr_node_limits *limits = &node->config.limits;
     node->claims = carve_recent(memory, limits->claims);
     node->dropped = carve_recent(memory, limits->drops);
-    node->frames = carve(memory, FRAMES_SIZE);
-    node->message_free = NONE;
-    return node->frames != NULL;
+    cluster->frames = carve(memory, TR_FRAMES_SIZE);
+    cluster->message_free = TR_QUEUE_END;
+    return cluster->frames != NULL;
 }
 
 static void set_log(struct tr_node *node)
@@ -116,6 +120,17 @@ static void set_log(struct tr_node *node)
     tr_recovery_hooks(node);
 }
 
+static void set_cluster(struct tr_node *node)
+{
+    struct tr_cluster *cluster = &node->cluster;
+    cluster->time = &node->time;
+    cluster->trial = &node->trial;
+    cluster->log = &node->log;
+    cluster->address = node->config.address;
+    cluster->entry_max = node->config.opaque_max;
+    tr_peers_hooks(node);
+}
+
 struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr_memory *memory)
 {
     struct tr_memory rest = *memory;
@@ -131,11 +146,12 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     memcpy(node->address, config->address.text, config->address.size);
     node->config.address = (struct tr_span){node->address, config->address.size};
     set_log(node);
+    set_cluster(node);
     node->random.state = config->seed;
     if (!carve_tables(node, &rest) || !carve_cluster(node, &rest) || rest.size < TR_ARENA_LEAST)
         return NULL;
-    tr_member_set(node, 0, node->config.address);
-    node->stamp_node = (uint16_t)node->members[0].hash;
+    tr_member_set(&node->cluster, 0, node->config.address);
+    node->cluster.stamp_node = (uint16_t)node->cluster.members[0].hash;
     node->is_popping = config->messages_max == 0; /* in a cluster it waits for its first view */
     node->is_serving = node->is_popping;
     node->settling.again_ms = TR_NEVER;
@@ -167,45 +183,11 @@ static void set_clock(struct tr_node *node, const struct tr_event *event, struct
     }
 }
 
-/* The cluster's clock, as this node knows it. */
-uint64_t tr_clock(const struct tr_node *node)
-{
-    return (node->time.steady_ms + node->ahead_ms) << 16;
-}
-
-/* A stamp above every one given before and above `above`. Stamps up to the ceiling may be used: a
- * restart begins above it, whatever the clock says then. */
-uint64_t tr_stamp(struct tr_node *node, uint64_t above)
-{
-    uint64_t stamp = tr_clock(node);
-    stamp = stamp > node->last_stamp ? stamp : node->last_stamp + 1;
-    stamp = stamp > above ? stamp : above + 1;
-    node->last_stamp = stamp;
-    if (stamp >= node->log.ceiling) {
-        uint64_t ceiling = stamp + ((uint64_t)CEILING_MS << 16);
-        if (tr_log_number(&node->log, TR_LOG_CEILING, ceiling))
-            node->log.ceiling = ceiling;
-    }
-    return stamp;
-}
-
-/* The clocks of a cluster go with the fastest of them, so that of two writes on the two sides of a
- * split the later one has the higher stamp; but not with one that is out of its mind. */
-void tr_hear_stamp(struct tr_node *node, uint64_t stamp)
-{
-    uint64_t stamp_ms = stamp >> 16;
-    if (stamp_ms > node->time.steady_ms + TR_SKEW_MS)
-        return;
-    if (stamp_ms > node->time.steady_ms + node->ahead_ms)
-        node->ahead_ms = stamp_ms - node->time.steady_ms;
-    node->last_stamp = stamp > node->last_stamp ? stamp : node->last_stamp;
-}
-
 /* 34 bits of milliseconds, 10 of identity, 20 of a counter that runs on. One that is in use, which
  * a client can bring about by PUT, is passed over. */
 tr_timer_id tr_new_id(struct tr_node *node)
 {
-    uint64_t time = (node->last_stamp >> 16) & (((uint64_t)1 << 34) - 1);
+    uint64_t time = (node->cluster.last_stamp >> 16) & (((uint64_t)1 << 34) - 1);
     for (;;) {
         uint32_t counter = node->id_counter++ & 0xfffff;
         tr_timer_id id = time << 30 | (uint64_t)node->config.identity << 20 | counter;
@@ -290,10 +272,10 @@ static bool is_alone(const struct tr_node *node, const struct tr_event *event)
 static bool has_joined(const struct tr_node *node)
 {
     bool has_others = false;
-    for (uint32_t i = 1; i < node->member_count; i++)
-        has_others |=
-            node->members[i].role == TR_ROLE_STAYING || node->members[i].role == TR_ROLE_LEAVING;
-    bool is_joining = node->members[0].role == TR_ROLE_JOINING;
+    for (uint32_t i = 1; i < node->cluster.member_count; i++)
+        has_others |= node->cluster.members[i].role == TR_ROLE_STAYING ||
+                      node->cluster.members[i].role == TR_ROLE_LEAVING;
+    bool is_joining = node->cluster.members[0].role == TR_ROLE_JOINING;
     if (has_others && !is_joining)
         tr_cover(&node->trial, RULE_JOINED_LATE);
     return is_joining || has_others;
@@ -302,13 +284,13 @@ static bool has_joined(const struct tr_node *node)
 static void change_view(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     bool is_first = !tr_is_clustered(node);
-    bool was_alone = !tr_view_has_others(node);
-    if (is_first && node->member_count == 1 && is_alone(node, event)) {
+    bool was_alone = !tr_view_has_others(&node->cluster);
+    if (is_first && node->cluster.member_count == 1 && is_alone(node, event)) {
         node->is_popping = true; /* it runs without all that a cluster needs */
         node->is_serving = true;
         return;
     }
-    if (!tr_view_set(node, event->of.view.nodes, event->of.view.count)) {
+    if (!tr_view_set(&node->cluster, event->of.view.nodes, event->of.view.count)) {
         tr_note(out, TR_NOTE_VIEW_REFUSED, 0, 0);
         return;
     }
@@ -322,7 +304,7 @@ static void change_view(struct tr_node *node, const struct tr_event *event, stru
     node->settling.is_unsettled = true;
     node->settling.changed_ms = node->time.now_ms;
     tr_settle_again(node);
-    tr_beat_now(node);
+    tr_peers_beat_now(&node->cluster);
 }
 
 /* While the log is full, what comes of a pop could not be kept: others make them. Nor is anything
@@ -336,7 +318,7 @@ static void mind_the_log(struct tr_node *node)
     if (is_exhausted && node->is_popping) {
         tr_cover(&node->trial, RULE_NOT_POPPING);
         tr_barrier_begin(node);
-        tr_beat_now(node);
+        tr_peers_beat_now(&node->cluster);
     }
     if (node->was_exhausted && !is_exhausted) {
         tr_cover(&node->trial, RULE_DEAF_NO_MORE);
@@ -350,7 +332,7 @@ static void run_cluster(struct tr_node *node, struct tr_effects *out)
 {
     if (!tr_is_clustered(node))
         return;
-    tr_members_log(node);
+    tr_members_log(&node->cluster);
     mind_the_log(node);
     if (!node->is_popping && node->phase == PHASE_READY && !node->log.is_exhausted)
         tr_barrier_run(node);
@@ -372,7 +354,7 @@ static void ask_drain(struct tr_node *node, struct tr_effects *out)
         node->drain_ms = node->time.now_ms;
         tr_claim_flights(node);
         tr_pops_recall(node); /* nobody waits for what is not made any more */
-        tr_beat_now(node);
+        tr_peers_beat_now(&node->cluster);
     }
     node->is_sweeping = false;
     node->log.is_reclaiming = false;
@@ -415,16 +397,16 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
         change_view(node, event, out);
         return;
     case TR_EVENT_LINK_UP:
-        tr_link_up(node, event->of.frame.peer);
+        tr_peer_link_up(&node->cluster, event->of.frame.peer);
         return;
     case TR_EVENT_LINK_DOWN:
-        tr_link_down(node, event->of.frame.peer);
+        tr_peer_link_down(&node->cluster, event->of.frame.peer);
         return;
     case TR_EVENT_FRAME_RECEIVED:
         tr_frame_received(node, event, out);
         return;
     case TR_EVENT_FRAME_SENT:
-        tr_frame_sent(node, event->of.frame.peer);
+        tr_peer_frame_sent(&node->cluster, event->of.frame.peer);
         return;
     }
 }
@@ -446,7 +428,7 @@ static bool is_short_work(enum tr_event_kind kind)
 void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     out->count = 0;
-    node->frames_size = 0;
+    node->cluster.frames_size = 0;
     give_reads(node);
     set_clock(node, event, out);
     if (tr_is_clustered(node))
@@ -533,9 +515,11 @@ struct tr_timer_text tr_node_text(const struct tr_node *node, tr_timer_id id, ui
 {
     struct tr_timer_text text = {.id = id, .factor = factor};
     uint16_t list[TR_SET_MAX] = {0};
-    unsigned count = tr_is_clustered(node) ? tr_place(node, id, tr_copies(node, factor), list) : 1;
+    unsigned count = tr_is_clustered(node)
+                         ? tr_view_place(&node->cluster, id, tr_copies(node, factor), list)
+                         : 1;
     for (unsigned i = 0; i < count; i++)
-        text.replicas |= node->members[list[i]].replica_bits;
+        text.replicas |= node->cluster.members[list[i]].replica_bits;
     return text;
 }
 
@@ -569,7 +553,7 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->is_serving = node->phase == PHASE_READY && node->is_serving;
     stats->is_popping = node->phase == PHASE_READY && node->is_popping;
     stats->operations = node->operation_count;
-    stats->is_ahead = tr_is_ahead(node);
+    stats->is_ahead = tr_clock_is_ahead(&node->cluster);
     stats->unsettled = node->settling.unsettled;
     stats->moving = node->settling.moves.count;
     stats->settle_walk = node->settling.is_walking ? node->settling.cursor >> 48 : UINT16_MAX;
@@ -589,24 +573,29 @@ bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_ta
     return true;
 }
 
+bool tr_node_is_up(const struct tr_node *node, uint16_t member)
+{
+    return tr_peer_is_up(&node->cluster, member);
+}
+
 uint16_t tr_node_member(const struct tr_node *node, struct tr_span address)
 {
-    return tr_member_find(node, address);
+    return tr_member_find(&node->cluster, address);
 }
 
 uint32_t tr_node_members(const struct tr_node *node)
 {
-    return node->member_count;
+    return node->cluster.member_count;
 }
 
 uint64_t tr_node_view(const struct tr_node *node)
 {
-    return node->view.id;
+    return node->cluster.view.id;
 }
 
 struct tr_span tr_node_member_address(const struct tr_node *node, uint16_t member)
 {
-    return tr_member_address(node, member);
+    return tr_member_address(&node->cluster, member);
 }
 
 bool tr_node_next_record(const struct tr_node *node, struct tr_node_walk *walk,

@@ -19,8 +19,6 @@
 
 #define TR_NODE_MEMORY_LEAST ((size_t)32 << 20)
 #define TR_NODE_WAITING_MAX  65536 /* operations that wait for the log; then 503 */
-#define TR_LOG_SEGMENTS_MAX  65536 /* of the log */
-#define TR_VIEW_NODES_MAX    256   /* of a view */
 
 struct tr_node;
 
@@ -145,7 +143,6 @@ bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_ta
 struct tr_span tr_node_address(const struct tr_node *node);
 
 /* A node of the cluster by its address; TR_MEMBER_NONE: this one has never heard of it. */
-#define TR_MEMBER_NONE UINT16_MAX
 uint16_t tr_node_member(const struct tr_node *node, struct tr_span address);
 
 /* Another node, as this one sees it. */

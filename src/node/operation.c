@@ -126,8 +126,8 @@ void tr_operation_close(struct tr_operation *operation, uint32_t member)
 /* One that went down does not answer any more. */
 bool tr_operation_has_open(const struct tr_node *node, const struct tr_operation *operation)
 {
-    for (uint32_t i = 0; i < node->member_count; i++) {
-        if (tr_operation_is_open(operation, i) && tr_node_is_up(node, (uint16_t)i))
+    for (uint32_t i = 0; i < node->cluster.member_count; i++) {
+        if (tr_operation_is_open(operation, i) && tr_peer_is_up(&node->cluster, (uint16_t)i))
             return true;
     }
     return false;
@@ -169,8 +169,8 @@ void tr_operation_dropped(struct tr_node *node, uint64_t number, uint16_t member
 static uint64_t patience(const struct tr_node *node)
 {
     uint64_t longest_ms = 0;
-    for (uint32_t i = 1; i < node->member_count; i++) {
-        const struct tr_peer *peer = &node->peers[i];
+    for (uint32_t i = 1; i < node->cluster.member_count; i++) {
+        const struct tr_peer *peer = &node->cluster.peers[i];
         if (peer->is_up && peer->trip_ms > longest_ms)
             longest_ms = peer->trip_ms;
     }

@@ -205,16 +205,6 @@ void tr_pops_recall(struct tr_node *node)
 
 /* ---- whose turn it is ---- */
 
-/* It pops, or has said that it is about to: that it does so may not have been heard yet. */
-bool tr_is_popping(const struct tr_node *node, uint16_t member)
-{
-    if (member == TR_MEMBER_NONE)
-        return false;
-    const struct tr_peer *peer = &node->peers[member];
-    bool is_announced = peer->popping_from_ms > tr_clock(node) >> 16;
-    return peer->is_up && ((peer->flags & TR_BEAT_POPPING) != 0 || is_announced);
-}
-
 /* How many nodes come before this one, and whether any of them will see to it. One that is alone in
  * its view, with a record that others have too, has yet to hear of them: they come before it. */
 static unsigned rank_of(const struct tr_node *node, const struct tr_record *record, bool *is_first,
@@ -225,11 +215,11 @@ static unsigned rank_of(const struct tr_node *node, const struct tr_record *reco
     unsigned rank = 0;
     *is_first = true;
     for (; rank < count && turns[rank] != 0; rank++)
-        *is_first &=
-            !tr_is_popping(node, turns[rank]) && !tr_breaks(&node->trial, MUTANT_NO_TAKEOVER);
+        *is_first &= !tr_peer_is_popping(&node->cluster, turns[rank]) &&
+                     !tr_breaks(&node->trial, MUTANT_NO_TAKEOVER);
     *is_stray = rank == count;
     unsigned others = tr_others(&record->head);
-    if (others > 0 && !tr_view_has_others(node) && tr_view_is_new(node)) {
+    if (others > 0 && !tr_view_has_others(&node->cluster) && tr_view_is_new(node)) {
         tr_cover(&node->trial, RULE_LEFT_TO_OTHERS);
         *is_first = *is_stray = false;
         rank += others;
@@ -269,7 +259,7 @@ static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record
             node->backlog_ms = node->time.now_ms;
         return node->time.steady_ms + LOOK_MS;
     }
-    tr_steady_ms next = record->head.due_ms + SUSPECT_MS;
+    tr_steady_ms next = record->head.due_ms + TR_SUSPECT_MS;
     next = next > node->time.steady_ms ? next : node->time.steady_ms + LOOK_MS;
     return next < latest ? next : latest;
 }
@@ -300,10 +290,10 @@ void tr_look_again(struct tr_node *node, tr_ref ref, tr_steady_ms at_ms)
  * show it. */
 static bool are_all_up(const struct tr_node *node)
 {
-    for (uint32_t i = 1; i < node->member_count; i++) {
-        const struct tr_peer *peer = &node->peers[i];
+    for (uint32_t i = 1; i < node->cluster.member_count; i++) {
+        const struct tr_peer *peer = &node->cluster.peers[i];
         bool is_there = peer->is_up && node->time.now_ms >= peer->up_ms + TOMBSTONE_MS;
-        if (node->members[i].role != TR_ROLE_NONE && !is_there)
+        if (node->cluster.members[i].role != TR_ROLE_NONE && !is_there)
             return false;
     }
     return true;
@@ -319,7 +309,8 @@ static bool are_many(const struct tr_node *node, unsigned share)
 /* It was taken off the list of nodes, and does not answer: it will never say that it has it. */
 static bool has_left(const struct tr_node *node, uint16_t member)
 {
-    return node->members[member].role == TR_ROLE_NONE && member != 0 && !node->peers[member].is_up;
+    return node->cluster.members[member].role == TR_ROLE_NONE && member != 0 &&
+           !node->cluster.peers[member].is_up;
 }
 
 /* Everybody who is to have it does, but for those that have left. */

@@ -2,8 +2,6 @@
 /* What a replay of the log brings back: the members, and the records, each by its order. */
 #include "node/internal.h"
 
-#include "wire/text.h"
-
 #define ARM_SLICE   16384 /* records armed in a step */
 #define RECORD_ROOM 2048  /* of a batch, beside the largest record */
 
@@ -30,19 +28,14 @@ void tr_recovery_start(struct tr_node *node, const struct tr_event *event, struc
     tr_wheel_init(&node->wheel, &node->arena, time->steady_ms);
 }
 
-static bool has_name(const struct tr_node *node, uint16_t member)
-{
-    return member < node->member_count && node->members[member].address_size > 0;
-}
-
 /* A log that was repaired may have lost the names of nodes: what it says of them is of no use. */
 static void forget_strangers(const struct tr_node *node, struct tr_record *record)
 {
     bool is_known = true;
     for (unsigned i = 0; i < record->head.replicas.count; i++)
-        is_known &= has_name(node, record->head.replicas.members[i]);
+        is_known &= tr_member_is_named(&node->cluster, record->head.replicas.members[i]);
     for (unsigned i = 0; i < record->head.from.count; i++)
-        is_known &= has_name(node, record->head.from.members[i]);
+        is_known &= tr_member_is_named(&node->cluster, record->head.from.members[i]);
     if (is_known)
         return;
     record->head.replicas.count = 1;
@@ -127,7 +120,8 @@ static enum tr_log_verdict apply(void *context, struct tr_log_entry *entry, uint
         return TR_LOG_SOUND;
     }
     uint64_t version = entry->record.head.order.version;
-    node->last_stamp = version > node->last_stamp ? version : node->last_stamp;
+    node->cluster.last_stamp =
+        version > node->cluster.last_stamp ? version : node->cluster.last_stamp;
     if (tr_log_record_bound(&entry->record) + RECORD_ROOM > node->log.config.batch_cap)
         return TR_LOG_TOO_LARGE;
     apply_record(node, &entry->record, segment, &is_full);
@@ -136,15 +130,16 @@ static enum tr_log_verdict apply(void *context, struct tr_log_entry *entry, uint
 
 static void set_member(void *context, uint16_t index, struct tr_span address)
 {
-    tr_member_set(context, index, address);
+    struct tr_node *node = context;
+    tr_member_set(&node->cluster, index, address);
 }
 
 static uint32_t put_members(void *context, struct tr_writer *writer)
 {
     const struct tr_node *node = context;
-    for (uint32_t i = 0; i < node->member_count; i++)
-        tr_put_span(writer, tr_member_address(node, (uint16_t)i));
-    return node->member_count;
+    for (uint32_t i = 0; i < node->cluster.member_count; i++)
+        tr_put_span(writer, tr_member_address(&node->cluster, (uint16_t)i));
+    return node->cluster.member_count;
 }
 
 static void copy_oldest(void *context, uint64_t *cursor)
@@ -177,28 +172,17 @@ static bool arm_all(struct tr_node *node)
     return false;
 }
 
-/* Where a name is missing between others, a name that no node has takes its place. */
-static void fill_names(struct tr_node *node)
-{
-    for (uint32_t i = 1; i < node->member_count; i++) {
-        char name[16] = "lost-";
-        struct tr_writer out = tr_writer_on(name + 5, sizeof name - 5);
-        if (node->members[i].address_size > 0)
-            continue;
-        tr_put_decimal(&out, i);
-        tr_member_set(node, (uint16_t)i, (struct tr_span){name, 5 + out.size});
-    }
-}
-
 /* Everything is replayed: begins the segment of this start. */
 static void finish(struct tr_node *node, struct tr_effects *out)
 {
     struct tr_log *log = &node->log;
-    fill_names(node);
-    node->last_stamp = node->last_stamp > log->ceiling ? node->last_stamp : log->ceiling;
+    tr_members_complete(&node->cluster);
+    node->cluster.last_stamp =
+        node->cluster.last_stamp > log->ceiling ? node->cluster.last_stamp : log->ceiling;
     tr_log_begin(log, tr_random_next(&node->random), node->config.store_id, out);
     node->id_counter = (uint32_t)tr_random_below(&node->random, 1u << 20);
-    node->members_logged = node->member_count; /* in the header of the segment that begins */
+    node->cluster.members_logged =
+        node->cluster.member_count; /* in the header of the segment that begins */
     node->phase = PHASE_OPENING;
 }
 

@@ -14,9 +14,9 @@ void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
     frame->record = *record;
     frame->due_in_ms = (int64_t)(record->head.due_ms - node->time.steady_ms);
     for (unsigned i = 0; i < record->head.replicas.count; i++)
-        frame->list[i] = tr_member_address(node, record->head.replicas.members[i]);
+        frame->list[i] = tr_member_address(&node->cluster, record->head.replicas.members[i]);
     for (unsigned i = 0; i < record->head.from.count; i++)
-        frame->from[i] = tr_member_address(node, record->head.from.members[i]);
+        frame->from[i] = tr_member_address(&node->cluster, record->head.from.members[i]);
 }
 
 /* What is overdue counts from now: the nodes before this one in the list have only now heard of it
@@ -25,7 +25,7 @@ void tr_to_frame(const struct tr_node *node, const struct tr_record *record,
 static void set_due(const struct tr_node *node, struct tr_head *record, int64_t due_in_ms)
 {
     uint64_t late_ms = due_in_ms < 0 ? 0 - (uint64_t)due_in_ms : 0;
-    uint64_t wait_ms = late_ms + SUSPECT_MS >= POSITION_MS ? CLAIMED_BY_MS : 0;
+    uint64_t wait_ms = late_ms + TR_SUSPECT_MS >= POSITION_MS ? CLAIMED_BY_MS : 0;
     record->due_ms = node->time.steady_ms + (due_in_ms > 0 ? (uint64_t)due_in_ms : wait_ms);
     record->lag_ms += late_ms + wait_ms;
 }
@@ -61,12 +61,14 @@ static bool localize(struct tr_node *node, struct tr_frame_record *frame)
         !has_sense(record))
         return false;
     for (unsigned i = 0; i < record->head.replicas.count; i++) {
-        record->head.replicas.members[i] = tr_member_intern(node, frame->list[i], HEARSAY_MAX);
+        record->head.replicas.members[i] =
+            tr_member_intern(&node->cluster, frame->list[i], HEARSAY_MAX);
         if (record->head.replicas.members[i] == TR_MEMBER_NONE)
             return false;
     }
     for (unsigned i = 0; i < record->head.from.count; i++) {
-        record->head.from.members[i] = tr_member_intern(node, frame->from[i], HEARSAY_MAX);
+        record->head.from.members[i] =
+            tr_member_intern(&node->cluster, frame->from[i], HEARSAY_MAX);
         if (record->head.from.members[i] == TR_MEMBER_NONE)
             return false;
     }
@@ -201,13 +203,13 @@ static void miss(struct tr_node *node, uint16_t peer)
         return;
     tr_cover(&node->trial, RULE_MISSED);
     node->announced_ms = 0;
-    node->peers[peer].has_told = false;
+    node->progress[peer].has_told = false;
     if (node->has_missed)
         return;
     node->has_missed = true;
     tr_barrier_begin(node);
     node->barrier_ms++; /* what others heard in this millisecond they may have heard before */
-    tr_beat_now(node);
+    tr_peers_beat_now(&node->cluster);
 }
 
 static bool holds_lower(const struct tr_node *node, const struct tr_head *record)
@@ -341,12 +343,12 @@ void tr_replica_write(struct tr_node *node, uint16_t peer, struct tr_frame_write
     bool is_sound = localize(node, &write->record);
     /* One that stops is not counted on; but what it holds it does not show after it has ended. */
     bool is_stopping = node->phase != PHASE_READY;
-    bool is_taken = (!is_stopping && !tr_is_out_of_date(node, peer)) ||
+    bool is_taken = (!is_stopping && !tr_peer_knows_more(&node->cluster, peer)) ||
                     tr_book_find(&node->book, &record->head.key) != TR_ARENA_NONE;
     bool has_room = is_sound && tr_has_room(node, &record->head) && is_taken;
     if (is_sound && write->mode == TR_WRITE_REPLACE)
         tr_claim_prepare(node, peer, &record->head);
-    tr_hear_stamp(node, record->head.order.version);
+    tr_clock_hear(&node->cluster, record->head.order.version);
     if (is_sound)
         result = tr_replica_take(node, write->mode, has_room, record, &ref);
     if (result == TR_RESULT_STORED && write->mode == TR_WRITE_REPLACE)
@@ -426,7 +428,7 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
         return; /* it is offered again */
     }
     node->stats.records_in++;
-    tr_hear_stamp(node, record->head.order.version);
+    tr_clock_hear(&node->cluster, record->head.order.version);
     if (tr_is_taken_back(node, &record->head)) {
         tr_send_take_back(node, peer, &record->head); /* who shows it has not heard of that */
         return;
@@ -440,7 +442,8 @@ void tr_replica_copy(struct tr_node *node, uint16_t peer, struct tr_frame_record
     if (ref == TR_ARENA_NONE && node->phase != PHASE_READY)
         return; /* one that stops takes nothing more: it may be for good */
     bool is_new = ref == TR_ARENA_NONE && tr_is_listed(&record->head, 0);
-    if (is_new && (tr_is_out_of_date(node, peer) || !may_grow(node, &record->head, false)))
+    if (is_new &&
+        (tr_peer_knows_more(&node->cluster, peer) || !may_grow(node, &record->head, false)))
         return; /* it is offered again */
     if (!tr_is_named(&record->head, 0)) {
         end_parts(node, &record->head);

@@ -23,20 +23,6 @@ static void answer(const struct request *request, unsigned status, const char *d
     request->node->stats.refused += status >= 500;
 }
 
-bool tr_is_ahead(const struct tr_node *node)
-{
-    unsigned up = 0;
-    unsigned behind = 0;
-    for (uint32_t i = 1; i < node->member_count; i++) {
-        const struct tr_peer *peer = &node->peers[i];
-        up += peer->is_up;
-        behind += peer->is_up && peer->clock_ms < -(int64_t)TR_SKEW_MS;
-    }
-    if (behind * 2 > up)
-        tr_cover(&node->trial, RULE_SKEWED);
-    return behind * 2 > up;
-}
-
 /* Whether a write may begin; if not, it has been answered. */
 static bool admit(const struct request *request, size_t size, bool is_new)
 {
@@ -44,7 +30,7 @@ static bool admit(const struct request *request, size_t size, bool is_new)
     if (node->phase != PHASE_READY || !node->is_serving)
         answer(request, 503,
                node->phase == PHASE_DRAINING ? "the node is stopping" : "the node is starting");
-    else if (tr_is_ahead(node))
+    else if (tr_clock_is_ahead(&node->cluster))
         answer(request, 503, "this node's clock is ahead of the others'");
     else if (node->log.is_refused && is_new)
         answer(request, 507, "the disk is full");
@@ -78,7 +64,7 @@ static void fill(const struct tr_node *node, const struct tr_timer_body *body,
     record->interval_ms = body->interval_ms;
     record->repeat_ms = body->repeat_ms;
     record->head.flags = 0;
-    record->head.order.version_node = node->stamp_node;
+    record->head.order.version_node = node->cluster.stamp_node;
     record->head.replicas.count = 1;
     record->head.from.count = 0;
     record->head.from.gone = 0;
@@ -145,7 +131,7 @@ static void create(const struct request *request)
         }
         record.head.flags |= TR_RECORD_KEYED;
     }
-    record.head.order.version = tr_stamp(node, 0);
+    record.head.order.version = tr_clock_stamp(&node->cluster, 0);
     if (key.text == NULL)
         record.head.key.id = tr_new_id(node);
     record.head.factor = body->factor > 0 ? body->factor : DEFAULT_FACTOR;
@@ -221,7 +207,8 @@ static void replace(const struct request *request)
     }
     if (!admit(request, tr_log_record_bound(&record) + PARTS_ROOM, true))
         return;
-    record.head.order.version = tr_stamp(node, version_of(node, record.head.key.id));
+    record.head.order.version =
+        tr_clock_stamp(&node->cluster, version_of(node, record.head.key.id));
     record.head.factor = text->factor > 0   ? text->factor
                          : body->factor > 0 ? body->factor
                                             : DEFAULT_FACTOR;
@@ -243,8 +230,8 @@ static void cancel_widely(const struct request *request, uint32_t factor)
     tr_timer_id id = request->event->of.request.timer.id;
     struct tr_record record = {
         .head.key.id = id,
-        .head.order.version = tr_stamp(node, version_of(node, id)),
-        .head.order.version_node = node->stamp_node,
+        .head.order.version = tr_clock_stamp(&node->cluster, version_of(node, id)),
+        .head.order.version_node = node->cluster.stamp_node,
         .head.order.sequence = 1,
         .head.due_ms = node->time.steady_ms + TOMBSTONE_MS,
         .head.factor = factor,
@@ -271,7 +258,7 @@ static void cancel(const struct request *request)
     tr_ref ref = tr_book_find_whole(&node->book, text->id);
     uint64_t held = version_of(node, text->id);
     if (held > 0) {
-        uint64_t version = tr_stamp(node, held);
+        uint64_t version = tr_clock_stamp(&node->cluster, held);
         bool is_there =
             ref != TR_ARENA_NONE && (tr_book_flags(&node->book, ref) & TR_RECORD_TOMBSTONE) == 0;
         node->stats.cancelled += is_there;
@@ -331,7 +318,7 @@ static bool is_first_up(const struct tr_node *node, const struct tr_record *reco
     for (unsigned i = 0; i < record->head.replicas.count; i++) {
         if (record->head.replicas.members[i] == 0)
             return true;
-        if (tr_node_is_up(node, record->head.replicas.members[i]))
+        if (tr_peer_is_up(&node->cluster, record->head.replicas.members[i]))
             return false;
     }
     return false;
@@ -363,14 +350,15 @@ static bool is_for_node(const struct tr_node *node, tr_ref ref, const struct tr_
 {
     struct tr_record record;
     uint16_t placed[TR_SET_MAX] = {0};
-    uint16_t member = tr_member_find(node, query->node);
+    uint16_t member = tr_member_find(&node->cluster, query->node);
     tr_book_unpack(&node->book, ref, &record);
     if ((record.head.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 ||
         record.head.key.part > 0 || record.head.due_ms < node->time.steady_ms + query->from_ms)
         return false;
     unsigned count = 1;
     if (tr_is_clustered(node))
-        count = tr_place(node, record.head.key.id, tr_copies(node, record.head.factor), placed);
+        count = tr_view_place(&node->cluster, record.head.key.id,
+                              tr_copies(node, record.head.factor), placed);
     for (unsigned i = 0; i < count; i++) {
         if (placed[i] == member)
             return true;
@@ -385,11 +373,11 @@ static const char *find_resync_fault(const struct tr_node *node, const struct tr
         return NULL;
     if (query->node.text == NULL || !query->has_view)
         return "node-for-replicas and cluster-view-id go together";
-    if (query->view != node->view.id)
+    if (query->view != node->cluster.view.id)
         return "this node has another cluster-view-id; GET /cluster tells it";
-    uint16_t member = tr_member_find(node, query->node);
-    bool is_known =
-        member != TR_MEMBER_NONE && (member == 0 || node->members[member].role != TR_ROLE_NONE);
+    uint16_t member = tr_member_find(&node->cluster, query->node);
+    bool is_known = member != TR_MEMBER_NONE &&
+                    (member == 0 || node->cluster.members[member].role != TR_ROLE_NONE);
     return is_known ? NULL : "node-for-replicas is no node of this cluster";
 }
 
@@ -448,7 +436,7 @@ static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *reco
     /* A part counts its redrives; a timer that died in its place stays behind its attempts. */
     record->head.order.sequence += record->head.key.part > 0;
     if (record->head.key.part == 0)
-        record->head.order.moves = tr_next_move(record->head.order.moves, node->stamp_node);
+        record->head.order.moves = tr_next_move(record->head.order.moves, node->cluster.stamp_node);
     record->head.order.attempt = record->head.key.part > 0 ? 0 : record->head.order.attempt;
     record->head.lag_ms += node->time.steady_ms - record->head.due_ms;
     record->head.due_ms = node->time.steady_ms;

@@ -42,11 +42,12 @@
  * it is this one that has not heard. */
 static bool views_agree(const struct tr_node *node)
 {
-    bool knows_others = node->members[0].role == TR_ROLE_NONE || tr_view_has_others(node);
-    for (uint32_t i = 1; i < node->member_count; i++) {
-        const struct tr_peer *peer = &node->peers[i];
-        bool is_asked = node->members[i].role != TR_ROLE_NONE || !knows_others;
-        if (peer->is_up && is_asked && peer->view != node->view.id)
+    bool knows_others =
+        node->cluster.members[0].role == TR_ROLE_NONE || tr_view_has_others(&node->cluster);
+    for (uint32_t i = 1; i < node->cluster.member_count; i++) {
+        const struct tr_peer *peer = &node->cluster.peers[i];
+        bool is_asked = node->cluster.members[i].role != TR_ROLE_NONE || !knows_others;
+        if (peer->is_up && is_asked && peer->view != node->cluster.view.id)
             return false;
     }
     return true;
@@ -56,12 +57,12 @@ static bool views_agree(const struct tr_node *node)
 bool tr_is_wide(const struct tr_node *node)
 {
     bool is_wide = node->settling.is_unsettled || node->phase == PHASE_DRAINING;
-    for (uint32_t i = 0; i < node->member_count && !is_wide; i++) {
-        const struct tr_peer *peer = &node->peers[i];
-        is_wide = node->members[i].role > TR_ROLE_STAYING ||
+    for (uint32_t i = 0; i < node->cluster.member_count && !is_wide; i++) {
+        const struct tr_peer *peer = &node->cluster.peers[i];
+        is_wide = node->cluster.members[i].role > TR_ROLE_STAYING ||
                   (i > 0 && peer->is_up &&
-                   (peer->view != node->view.id || (peer->flags & TR_BEAT_UNSETTLED) != 0 ||
-                    !tr_is_serving(node, (uint16_t)i)));
+                   (peer->view != node->cluster.view.id || (peer->flags & TR_BEAT_UNSETTLED) != 0 ||
+                    !tr_peer_is_serving(&node->cluster, (uint16_t)i)));
     }
     return is_wide && !tr_breaks(&node->trial, MUTANT_NARROW);
 }
@@ -77,7 +78,7 @@ static void set_unsettled(struct tr_node *node, bool is_unsettled)
     if (node->settling.is_unsettled == is_unsettled)
         return;
     node->settling.is_unsettled = is_unsettled;
-    tr_beat_now(node);
+    tr_peers_beat_now(&node->cluster);
 }
 
 void tr_settle_again(struct tr_node *node)
@@ -97,7 +98,7 @@ uint16_t tr_find_mover(const struct tr_node *node, const struct tr_head *record)
     for (unsigned i = 0; i < count; i++) {
         if (turns[i] == 0 && i > 0 && (record->flags & TR_RECORD_MOVING) != 0)
             tr_cover(&node->trial, RULE_MOVE_TAKEN);
-        if (turns[i] == 0 || tr_is_popping(node, turns[i]))
+        if (turns[i] == 0 || tr_peer_is_popping(&node->cluster, turns[i]))
             return turns[i];
     }
     return 0;
@@ -111,7 +112,8 @@ static void offer(struct tr_node *node, uint16_t mover, const struct tr_head *re
     if (!may_send || node->settling.offers >= OFFERS_MAX)
         return;
     uint16_t placed[TR_SET_MAX];
-    unsigned count = tr_place(node, record->key.id, tr_copies(node, record->factor), placed);
+    unsigned count =
+        tr_view_place(&node->cluster, record->key.id, tr_copies(node, record->factor), placed);
     node->settling.offers++;
     tr_cover(&node->trial, RULE_OFFERED);
     if (node->settling.walks % 2 == 0)
@@ -146,11 +148,12 @@ static bool may_change(const struct tr_node *node, tr_ref ref, const struct tr_h
 static bool is_too_soon(const struct tr_node *node, const struct tr_head *record)
 {
     uint16_t placed[TR_SET_MAX];
-    unsigned count = tr_place(node, record->key.id, tr_copies(node, record->factor), placed);
+    unsigned count =
+        tr_view_place(&node->cluster, record->key.id, tr_copies(node, record->factor), placed);
     bool are_up = true;
     for (unsigned i = 0; i < count; i++)
-        are_up &= tr_node_is_up(node, placed[i]);
-    bool is_alone = !tr_view_has_others(node) && tr_others(record) > 0;
+        are_up &= tr_peer_is_up(&node->cluster, placed[i]);
+    bool is_alone = !tr_view_has_others(&node->cluster) && tr_others(record) > 0;
     return (!are_up || is_alone) && tr_view_is_new(node);
 }
 
@@ -174,7 +177,7 @@ static void begin(struct tr_node *node, tr_ref ref, struct tr_head *record)
     record->replicas.count = (uint8_t)tr_want(node, record->key.id, record->factor, NULL, 0, false,
                                               record->replicas.members);
     record->flags |= TR_RECORD_MOVING;
-    record->order.moves = tr_next_move(record->order.moves, node->stamp_node);
+    record->order.moves = tr_next_move(record->order.moves, node->cluster.stamp_node);
     tr_ref placed = tr_put_head(node, ref, record);
     if (placed == TR_ARENA_NONE)
         return;
@@ -189,7 +192,7 @@ static void finish(struct tr_node *node, tr_ref ref, struct tr_head *record)
     if (tr_book_state(&node->book, ref) != TR_STATE_ARMED || !tr_has_room(node, record))
         return;
     record->flags &= (uint8_t)~TR_RECORD_MOVING;
-    record->order.moves = tr_next_move(record->order.moves, node->stamp_node);
+    record->order.moves = tr_next_move(record->order.moves, node->cluster.stamp_node);
     record->from.count = 0;
     record->from.gone = 0;
     for (unsigned i = 0; i < old.from.count; i++) {
@@ -219,7 +222,7 @@ static bool send_drops(struct tr_node *node, const struct tr_head *record, bool 
     bool is_waiting = false;
     for (unsigned i = 0; i < record->from.count; i++) {
         uint16_t member = record->from.members[i];
-        if (member == 0 || tr_is_listed(record, member) || !tr_node_is_up(node, member))
+        if (member == 0 || tr_is_listed(record, member) || !tr_peer_is_up(&node->cluster, member))
             continue;
         is_waiting = true;
         if (!may_send)
@@ -234,7 +237,7 @@ static bool send_drops(struct tr_node *node, const struct tr_head *record, bool 
 static bool can_take_over(const struct tr_node *node, const struct tr_head *record)
 {
     for (unsigned i = 0; i < record->replicas.count; i++) {
-        const struct tr_peer *peer = &node->peers[record->replicas.members[i]];
+        const struct tr_peer *peer = &node->cluster.peers[record->replicas.members[i]];
         if (record->replicas.members[i] != 0 && peer->is_up && (peer->flags & TR_BEAT_POPPING) == 0)
             return false;
     }
@@ -280,9 +283,11 @@ static void address(struct tr_node *node, tr_ref ref, struct tr_head *record)
 {
     uint16_t placed[TR_SET_MAX];
     enum tr_record_state state = tr_book_state(&node->book, ref);
-    if (node->settling.view == node->view.id || state != TR_STATE_ARMED || !views_agree(node))
+    if (node->settling.view == node->cluster.view.id || state != TR_STATE_ARMED ||
+        !views_agree(node))
         return;
-    unsigned count = tr_place(node, record->key.id, tr_copies(node, record->factor), placed);
+    unsigned count =
+        tr_view_place(&node->cluster, record->key.id, tr_copies(node, record->factor), placed);
     bool is_changed = false;
     for (unsigned i = 0; i < count; i++) {
         if (placed[i] == 0 || tr_is_named(record, placed[i]))
@@ -381,11 +386,12 @@ static void report(struct tr_node *node, bool is_left, struct tr_effects *out)
 {
     struct tr_settling *settling = &node->settling;
     bool is_complete = !is_left;
-    for (uint32_t i = 1; settling->is_asked && i < node->member_count; i++) {
-        const struct tr_peer *peer = &node->peers[i];
-        bool is_meant = node->members[i].role != TR_ROLE_NONE;
-        bool is_missing = is_meant && (!peer->is_up || peer->view != node->view.id);
-        is_complete &= !is_missing && !(peer->is_up && peer->is_behind);
+    for (uint32_t i = 1; settling->is_asked && i < node->cluster.member_count; i++) {
+        const struct tr_peer *peer = &node->cluster.peers[i];
+        const struct tr_progress *progress = &node->progress[i];
+        bool is_meant = node->cluster.members[i].role != TR_ROLE_NONE;
+        bool is_missing = is_meant && (!peer->is_up || peer->view != node->cluster.view.id);
+        is_complete &= !is_missing && !(peer->is_up && progress->is_behind);
         if (!is_missing || settling->is_told ||
             node->time.now_ms < settling->asked_ms + PATIENCE_MS)
             continue;
@@ -405,7 +411,7 @@ static void end_walk(struct tr_node *node, struct tr_effects *out)
     settling->cursor = 0;
     settling->walks++;
     if (views_agree(node))
-        settling->view = node->view.id;
+        settling->view = node->cluster.view.id;
     bool is_left = settling->found > 0 || settling->is_missed || settling->moves.count > 0;
     settling->unsettled = settling->found;
     report(node, is_left, out);
@@ -499,8 +505,8 @@ void tr_settle_asked(struct tr_node *node)
     node->settling.is_asked = true;
     node->settling.is_told = false;
     node->settling.asked_ms = node->time.now_ms;
-    for (uint32_t i = 1; i < node->member_count; i++)
-        node->peers[i].is_behind = true;
+    for (uint32_t i = 1; i < node->cluster.member_count; i++)
+        node->progress[i].is_behind = true;
     tr_settle_again(node);
 }
 

@@ -73,14 +73,14 @@ static bool is_late_end(const struct tr_node *node, uint16_t peer, const struct 
     tr_steady_ms ended_ms = kept_ms - (is_keyed ? node->config.key_keep_ms : TOMBSTONE_MS);
     return (record->flags & TR_RECORD_TOMBSTONE) != 0 &&
            ended_ms < node->settling.changed_ms + node->time.steady_base &&
-           ended_ms < node->peers[peer].up_ms + node->time.steady_base;
+           ended_ms < node->cluster.peers[peer].up_ms + node->time.steady_base;
 }
 
 static void tell_everybody(struct tr_node *node, const struct tr_head *record)
 {
     tr_cover(&node->trial, RULE_END_SPREAD);
-    for (uint32_t i = 1; i < node->member_count; i++) {
-        if (tr_node_is_up(node, (uint16_t)i) && !tr_is_listed(record, (uint16_t)i))
+    for (uint32_t i = 1; i < node->cluster.member_count; i++) {
+        if (tr_peer_is_up(&node->cluster, (uint16_t)i) && !tr_is_listed(record, (uint16_t)i))
             tr_send_drop(node, (uint16_t)i, record);
     }
 }
@@ -190,12 +190,14 @@ void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_head *record)
         struct tr_fifo_entry entry = {ref, node->time.now_ms + AGAIN_OWED_MS};
         if (names[i] == 0 || !is_owed(node, ref, names[i], record))
             continue;
-        struct tr_peer *peer = &node->peers[names[i]];
-        if (peer->is_greeted && peer->owed.count < node->config.limits.owed &&
-            !tr_arena_is_tight(&node->arena) && tr_fifo_push(&peer->owed, &node->arena, entry))
+        struct tr_peer *peer = &node->cluster.peers[names[i]];
+        struct tr_progress *progress = &node->progress[names[i]];
+        if (peer->is_greeted && progress->owed.count < node->config.limits.owed &&
+            !tr_arena_is_tight(&node->arena) && tr_fifo_push(&progress->owed, &node->arena, entry))
             continue;
-        peer->is_passed |= peer->cursor > 0; /* the walk that is under way may be beyond it */
-        peer->is_behind = true;
+        progress->is_passed |=
+            progress->cursor > 0; /* the walk that is under way may be beyond it */
+        progress->is_behind = true;
     }
 }
 
@@ -203,7 +205,7 @@ void tr_owe(struct tr_node *node, tr_ref ref, const struct tr_head *record)
 static bool owed_longest(struct tr_node *node, uint16_t index, struct tr_fifo_entry *entry,
                          struct tr_head *record)
 {
-    struct tr_fifo *owed = &node->peers[index].owed;
+    struct tr_fifo *owed = &node->progress[index].owed;
     for (; owed->count > 0; tr_fifo_pop(owed, &node->arena)) {
         *entry = tr_fifo_first(owed, &node->arena);
         if (tr_arena_holds(&node->arena, entry->ref) && tr_is_owed(node, entry->ref, index, record))
@@ -216,28 +218,29 @@ static bool owed_longest(struct tr_node *node, uint16_t index, struct tr_fifo_en
  * behind one that is not due none is. */
 void tr_owed_run(struct tr_node *node, uint16_t index)
 {
-    struct tr_peer *peer = &node->peers[index];
+    struct tr_peer *peer = &node->cluster.peers[index];
+    struct tr_progress *progress = &node->progress[index];
     struct tr_head record;
     struct tr_fifo_entry entry;
-    if (peer->owed.count == 0 || node->time.now_ms < peer->owed_ms)
+    if (progress->owed.count == 0 || node->time.now_ms < progress->owed_ms)
         return;
-    bool is_long = peer->owed.count > OWED_LONG; /* most of it is acknowledged by now */
-    peer->owed_ms = node->time.now_ms + (is_long ? OWED_WALK_MS / 8 : OWED_WALK_MS);
+    bool is_long = progress->owed.count > OWED_LONG; /* most of it is acknowledged by now */
+    progress->owed_ms = node->time.now_ms + (is_long ? OWED_WALK_MS / 8 : OWED_WALK_MS);
     while (owed_longest(node, index, &entry, &record) && entry.due_ms <= node->time.now_ms &&
            peer->count < OWED_WINDOW) {
-        tr_fifo_pop(&peer->owed, &node->arena);
+        tr_fifo_pop(&progress->owed, &node->arena);
         /* Who moves a record from there tells it to let go when others have it; but one that has
          * missed something must not go on with what it has until then. */
         bool is_sent =
-            tr_is_listed(&record, index) || is_owed_drop(&record, index) || peer->has_missed;
+            tr_is_listed(&record, index) || is_owed_drop(&record, index) || progress->has_missed;
         if (!is_sent)
             continue;
         tr_cover(&node->trial, RULE_OWED);
         tr_send_owed(node, index, &record);
         entry.due_ms = node->time.now_ms + AGAIN_OWED_MS;
-        if (!tr_fifo_push(&peer->owed, &node->arena, entry)) {
-            peer->is_passed |= peer->cursor > 0;
-            peer->is_behind = true;
+        if (!tr_fifo_push(&progress->owed, &node->arena, entry)) {
+            progress->is_passed |= progress->cursor > 0;
+            progress->is_behind = true;
         }
     }
 }

@@ -38,8 +38,8 @@ static unsigned bits(uint8_t mask)
 static unsigned nodes_up(const struct tr_node *node)
 {
     unsigned count = 0;
-    for (uint32_t i = 0; i < node->view.count; i++)
-        count += tr_node_is_up(node, node->view.placed[i]);
+    for (uint32_t i = 0; i < node->cluster.view.count; i++)
+        count += tr_peer_is_up(&node->cluster, node->cluster.view.placed[i]);
     return count;
 }
 
@@ -52,11 +52,11 @@ static void remember_absent(const struct tr_node *node, const struct tr_operatio
 {
     bool is_wide = tr_is_wide(node);
     record->head.from.count = 0;
-    for (uint32_t i = 1; i < node->member_count && !operation->is_drawn; i++) {
-        const struct tr_member *member = &node->members[i];
+    for (uint32_t i = 1; i < node->cluster.member_count && !operation->is_drawn; i++) {
+        const struct tr_member *member = &node->cluster.members[i];
         bool is_meant = is_wide && member->role != TR_ROLE_NONE;
         is_meant |= operation->filter != 0 && (member->replica_bits & ~operation->filter) == 0;
-        bool is_told = node->peers[i].is_up && !node->peers[i].has_missed;
+        bool is_told = node->cluster.peers[i].is_up && !node->progress[i].has_missed;
         if (is_meant && !is_told && !tr_is_listed(&record->head, (uint16_t)i))
             tr_remember(&record->head, (uint16_t)i);
     }
@@ -67,7 +67,7 @@ static bool repack(struct tr_node *node, struct tr_operation *operation, struct 
 {
     record->head.key.id = operation->id;
     record->head.order.version = operation->version;
-    record->head.order.version_node = node->stamp_node;
+    record->head.order.version_node = node->cluster.stamp_node;
     record->head.replicas.count = operation->list_count;
     memcpy(record->head.replicas.members, operation->list, sizeof operation->list);
     remember_absent(node, operation, record);
@@ -104,7 +104,7 @@ static void tell(struct tr_node *node, struct tr_operation *operation, uint16_t 
                  const struct tr_record *record)
 {
     if (member == 0 || member == TR_MEMBER_NONE || tr_operation_is_open(operation, member) ||
-        tr_is_listed(&record->head, member) || !tr_node_is_up(node, member))
+        tr_is_listed(&record->head, member) || !tr_peer_is_up(&node->cluster, member))
         return;
     tr_operation_open(operation, member);
     tr_send(node, member,
@@ -159,12 +159,12 @@ static void begin_telling(struct tr_node *node, struct tr_operation *operation,
     bool is_new = operation->is_drawn;
     if (!is_new && tr_is_wide(node)) {
         tr_cover(&node->trial, RULE_WIDE);
-        for (uint32_t i = 1; i < node->member_count; i++)
+        for (uint32_t i = 1; i < node->cluster.member_count; i++)
             tell(node, operation, (uint16_t)i, &record);
     }
     /* The id says who had it when it was given out. */
-    for (uint32_t i = 1; i < node->member_count && operation->filter != 0; i++) {
-        if ((node->members[i].replica_bits & ~operation->filter) == 0)
+    for (uint32_t i = 1; i < node->cluster.member_count && operation->filter != 0; i++) {
+        if ((node->cluster.members[i].replica_bits & ~operation->filter) == 0)
             tell(node, operation, (uint16_t)i, &record);
     }
     if (!is_new)
@@ -276,7 +276,7 @@ static void send(struct tr_node *node, struct tr_operation *operation, struct tr
     memset(operation->open, 0, sizeof operation->open);
     for (unsigned i = 0; i < operation->list_count; i++) {
         uint16_t member = operation->list[i];
-        if (member != 0 && tr_node_is_up(node, member))
+        if (member != 0 && tr_peer_is_up(&node->cluster, member))
             tr_send(node, member, (struct tr_message){.kind = MESSAGE_WRITE, .operation = number});
         else if (member != 0)
             operation->failed |= (uint8_t)(1u << i);
@@ -327,8 +327,8 @@ static void begin_again(struct tr_node *node, struct tr_operation *operation,
         take_back(node, operation, &record);
         operation->id = tr_new_id(node);
     }
-    operation->version =
-        tr_stamp(node, held != NULL ? held->head.order.version : operation->version);
+    operation->version = tr_clock_stamp(&node->cluster, held != NULL ? held->head.order.version
+                                                                     : operation->version);
     make_list(node, operation);
     send_again(node, operation, &record, out);
 }
@@ -340,7 +340,7 @@ static void try_failed(struct tr_node *node, struct tr_operation *operation, str
     for (unsigned i = 0; i < operation->list_count; i++) {
         uint16_t member = operation->list[i];
         bool has_failed = (operation->failed & 1u << i) != 0;
-        if (!has_failed || !tr_node_is_up(node, member) || operation->number != number)
+        if (!has_failed || !tr_peer_is_up(&node->cluster, member) || operation->number != number)
             continue;
         operation->failed &= (uint8_t) ~(1u << i);
         if (member == 0)
@@ -374,7 +374,7 @@ void tr_write_stand_in(struct tr_node *node, struct tr_operation *operation, str
     node->stats.stand_ins++;
 
     struct tr_record record = tr_operation_unpack(node, operation);
-    record.head.order.moves = tr_next_move(record.head.order.moves, node->stamp_node);
+    record.head.order.moves = tr_next_move(record.head.order.moves, node->cluster.stamp_node);
     send_again(node, operation, &record, out);
 }
 
@@ -382,7 +382,7 @@ void tr_write_stand_in(struct tr_node *node, struct tr_operation *operation, str
 static const char *find_full(const struct tr_node *node, const struct tr_operation *operation)
 {
     for (unsigned i = 0; i < operation->list_count; i++) {
-        const struct tr_peer *peer = &node->peers[operation->list[i]];
+        const struct tr_peer *peer = &node->cluster.peers[operation->list[i]];
         bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0; /* else there is a stand-in */
         if (operation->list[i] != 0 && peer->is_up && is_popping && peer->fill > FILL_MOST)
             return "a replica is full";
@@ -397,7 +397,7 @@ void tr_write_begin(struct tr_node *node, struct tr_operation *operation, struct
         make_list(node, operation);
         bool is_good = true;
         for (unsigned k = 0; k < operation->list_count; k++)
-            is_good &= tr_is_serving(node, operation->list[k]);
+            is_good &= tr_peer_is_serving(&node->cluster, operation->list[k]);
         if (is_good || !operation->is_drawn)
             break;
         tr_cover(&node->trial, RULE_REDRAWN);

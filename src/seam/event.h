@@ -13,6 +13,8 @@
 #include "wire/log.h"
 #include "wire/timer_body.h"
 
+#define TR_VIEW_NODES_MAX 256 /* of a view */
+
 struct tr_node_config;
 
 /* The new cluster is what stays and what joins; the old one is what stays and what leaves. */
