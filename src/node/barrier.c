@@ -203,25 +203,29 @@ void tr_correct_clock(struct tr_node *node, int64_t age_ms)
             samples[k - 1] = sample;
         }
     }
-    /* As much may be what frames took; and a clock that was set back is late, not early. One record
-     * that came late to either node tells a wrong time: most must say that it was set ahead, or
-     * agree but for what it took each of them to come here or there. */
+    /* As much may be what frames took. One record that came late to either node tells a wrong time:
+     * most must say that the clock was set ahead, or agree but for what it took each of them to come
+     * here or there; that it was set back is believed only if they agree. */
     uint32_t count = node->sample_count;
     int64_t low_ms = samples[count / 4];
     int64_t high_ms = samples[count * 3 / 4];
     int64_t doubt_ms = CLOCK_OFF_MS + age_ms;
-    if (high_ms < doubt_ms || (low_ms < doubt_ms && high_ms - low_ms > doubt_ms))
+    bool do_agree = high_ms - low_ms <= doubt_ms;
+    bool is_ahead = high_ms >= doubt_ms && (low_ms >= doubt_ms || do_agree);
+    bool is_back = high_ms <= -doubt_ms && do_agree;
+    if (!is_ahead && !is_back)
         return;
     int64_t off_ms = high_ms; /* the latest that agrees with them: rather late than early */
     for (uint32_t i = count * 3 / 4; i < count && samples[i] <= high_ms + doubt_ms; i++)
         off_ms = samples[i];
     tr_cover(&node->trial, RULE_CLOCK_CORRECTED);
     int64_t shift = off_ms + CLOCK_LATE_MS;
-    if ((uint64_t)shift >= node->time.steady_ms)
+    if (shift > 0 && (uint64_t)shift >= node->time.steady_ms)
         return; /* no clock is that far off */
+    int64_t ahead_ms = (int64_t)node->cluster.ahead_ms + shift;
     node->time.steady_base -= (uint64_t)shift;
     node->time.steady_ms -= (uint64_t)shift;
-    node->cluster.ahead_ms += (uint64_t)shift;
+    node->cluster.ahead_ms = ahead_ms > 0 ? (uint64_t)ahead_ms : 0;
     tr_wheel_clear(&node->wheel, node->time.steady_ms);
     node->stale = 0;
     node->is_sweeping = false;

@@ -14,6 +14,7 @@
 #define WINDOW      64   /* messages that a walk keeps ahead */
 #define OWED_TIGHT  1024 /* records that may be owed while memory is short */
 #define PATIENCE_MS 2000 /* for the other's sums */
+#define EARLY_MS    1500 /* by then what was not sent yet, since its write was under way, is */
 
 static unsigned bucket_of(tr_timer_id id)
 {
@@ -212,6 +213,10 @@ static bool walk_record(struct tr_node *node, uint16_t index, tr_ref ref, uint64
         return true;
     if (is_shared(&record, index) && let_go(node, progress, ref, bucket))
         return false;
+    if (tr_is_fresh(node, &record)) {
+        tr_cover(&node->trial, RULE_EARLY);
+        progress->early_until_ms = node->time.now_ms + EARLY_MS;
+    }
     struct tr_fifo_entry entry = {ref, node->time.now_ms + AGAIN_OWED_MS};
     if (!tr_outbox_can_send(&node->cluster, index, MESSAGE_COPY) ||
         !tr_fifo_push(&progress->owed, &node->arena, entry))

@@ -2,19 +2,6 @@
 /* What a message says, as an entry of a frame: looked up when the frame is made. */
 #include "node/internal.h"
 
-#define FRESH_MS 800 /* less than until it is owed again */
-
-/* Whether the node that made a write may still be busy with it: it may find that the id is taken,
- * and take it back. Until then nobody else passes it on; who lacks it later is sent it then. */
-static bool is_fresh(const struct tr_node *node, const struct tr_record *record)
-{
-    uint64_t clock_ms = tr_clock_now(&node->cluster) >> 16;
-    uint64_t stamp_ms = record->head.order.version >> 16;
-    return record->head.order.moves == 0 && record->head.order.sequence == 1 &&
-           record->head.order.attempt == 0 && stamp_ms + FRESH_MS > clock_ms &&
-           stamp_ms < clock_ms + FRESH_MS && (record->head.flags & TR_RECORD_TOMBSTONE) == 0;
-}
-
 /* The record of a message, as it is now. False: there is nothing to say of it any more, or not yet.
  * One that is not durable, or not decided, may be read; to be kept elsewhere it has to be. */
 static bool find_record(const struct tr_node *node, const struct tr_message *message,
@@ -25,7 +12,7 @@ static bool find_record(const struct tr_node *node, const struct tr_message *mes
     if (ref == TR_ARENA_NONE || (tr_book_state(&node->book, ref) == TR_STATE_UNSAFE && !is_read))
         return false;
     tr_book_unpack(&node->book, ref, record);
-    bool is_early = message->kind == MESSAGE_COPY && is_fresh(node, record);
+    bool is_early = message->kind == MESSAGE_COPY && tr_is_fresh(node, &record->head);
     return is_read || (!tr_claim_is_open(node, &record->head) && !is_early);
 }
 

@@ -84,6 +84,8 @@ struct tr_progress {
     tr_ref passed_ref;
     struct tr_fifo owed; /* records that it must have acknowledged by a time */
     tr_mono_ms owed_ms;  /* when these are looked at next */
+    tr_mono_ms
+        early_until_ms; /* the walk has met a write that was under way: not sent until then */
 
     enum tr_compare compare;
     bool has_sent_sums;
@@ -403,6 +405,9 @@ void tr_send_copy(struct tr_node *node, uint16_t peer, const struct tr_head *hea
 void tr_send_drop(struct tr_node *node, uint16_t peer, const struct tr_head *head);
 void tr_send_take_back(struct tr_node *node, uint16_t peer, const struct tr_head *head);
 void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_head *head);
+bool tr_is_owed_drop(const struct tr_head *head, uint16_t peer);
+/* Its write may still be under way, and be taken back: nobody else passes it on. */
+bool tr_is_fresh(const struct tr_node *node, const struct tr_head *head);
 void tr_owed_run(struct tr_node *node, uint16_t peer);
 bool tr_owes_nothing(struct tr_node *node, uint16_t peer);
 

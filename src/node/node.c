@@ -610,6 +610,7 @@ bool tr_node_next_record(const struct tr_node *node, struct tr_node_walk *walk,
     uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
     walk->skip = hash == walk->hash ? walk->skip + 1 : 1;
     walk->hash = hash;
+    walk->is_safe = tr_book_state(&node->book, ref) != TR_STATE_UNSAFE;
     tr_book_unpack(&node->book, ref, record);
     return true;
 }

@@ -176,6 +176,7 @@ struct tr_span tr_node_member_address(const struct tr_node *node, uint16_t membe
 struct tr_node_walk {
     uint64_t hash;
     uint32_t skip;
+    bool is_safe; /* the record that was told last is durable here */
 };
 bool tr_node_next_record(const struct tr_node *node, struct tr_node_walk *walk,
                          struct tr_record *record);

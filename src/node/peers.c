@@ -67,7 +67,9 @@ static bool owes(struct tr_node *node, uint16_t index)
     const struct tr_progress *progress = &node->progress[index];
     bool is_starting = (peer->flags & TR_BEAT_READY) == 0;
     bool has_missed = progress->has_missed && !tr_breaks(&node->trial, MUTANT_DEAF);
-    return progress->is_behind || node->is_claiming_all || (is_starting && peer->count > 0) ||
+    bool is_early = node->time.now_ms < progress->early_until_ms;
+    return progress->is_behind || node->is_claiming_all ||
+           (is_starting && (peer->count > 0 || is_early)) ||
            (has_missed && !tr_owes_nothing(node, index));
 }
 
@@ -129,6 +131,7 @@ static void link_lost(void *context, uint16_t index)
     progress->cursor = 0;
     progress->passed = 0;
     progress->has_missed = false;
+    progress->early_until_ms = 0;
     tr_compare_end(node, index);
 }
 

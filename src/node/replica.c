@@ -381,7 +381,8 @@ static void learn(struct tr_node *node, uint16_t peer, const struct tr_head *rec
         return;
     }
     for (unsigned i = 0; i < count; i++) {
-        if (names[i] != 0 && names[i] != peer && !tr_is_named(record, names[i]))
+        bool is_meant = !tr_is_named(record, names[i]) || tr_is_owed_drop(record, names[i]);
+        if (names[i] != 0 && names[i] != peer && is_meant)
             tr_send_drop(node, names[i], record);
     }
     tr_cover(&node->trial, RULE_STRAY_LEARNS);
@@ -544,6 +545,21 @@ static bool is_kept(struct tr_node *node, uint16_t peer, const struct tr_head *n
     return false;
 }
 
+/* Of a record with stand-ins not all nodes could be reached when it was written: who has moved it
+ * may still reach fewer of them than this one does. They hear that it has moved on. */
+static void spread_drop(struct tr_node *node, uint16_t peer, const struct tr_head *named,
+                        const struct tr_head *held)
+{
+    uint16_t names[TR_NAMES_MAX];
+    unsigned count = tr_names(held, names);
+    for (unsigned i = 0; held->replicas.count > tr_copies(node, held->factor) && i < count; i++) {
+        if (names[i] == 0 || names[i] == peer)
+            continue;
+        tr_cover(&node->trial, RULE_DROP_SPREAD);
+        pass_drop(node, names[i], held, &named->order);
+    }
+}
+
 void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_head *named,
                      uint64_t operation)
 {
@@ -567,8 +583,11 @@ void tr_replica_drop(struct tr_node *node, uint16_t peer, const struct tr_head *
                                           .attempt = named->order.attempt,
                                           .moves = named->order.moves + 1}),
                 TELL_DURABLE);
-    else
+    else {
+        if (operation == 0)
+            spread_drop(node, peer, named, &held);
         tr_drop(node, ref);
+    }
     node->stats.drops += ref != TR_ARENA_NONE;
     if (named->key.part == 0) {
         struct tr_head ended = *named;
@@ -595,6 +614,7 @@ static void give_way(struct tr_node *node, uint16_t peer, const struct tr_head *
         return;
     if (tr_is_same_write(&held, named) && named->order.sequence == held.order.sequence) {
         tr_claim_moved(node, peer, named);
+        tr_settle_look(node, ref, &held, false); /* from now on it is shown to that one */
         return;
     }
     if (!tr_has_room(node, &held) || !tr_can_drop(node, &named->key)) {

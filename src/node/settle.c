@@ -124,6 +124,19 @@ static void offer(struct tr_node *node, uint16_t mover, const struct tr_head *re
     }
 }
 
+/* A node has said that the record has moved on from what is held here, though by what this one sees
+ * it is where it belongs: who moved it is not reached from here. What that node says holds the pop
+ * back for a moment, so it is asked again. */
+static void show_again(struct tr_node *node, uint16_t ahead, const struct tr_head *record,
+                       bool may_send)
+{
+    if (!may_send || node->settling.offers >= OFFERS_MAX)
+        return;
+    node->settling.offers++;
+    tr_cover(&node->trial, RULE_SHOWN_AGAIN);
+    tr_send_copy(node, ahead, record);
+}
+
 static void follow(struct tr_node *node, tr_ref ref)
 {
     struct tr_fifo_entry entry = {ref, 0};
@@ -312,10 +325,16 @@ static bool look_at(struct tr_node *node, tr_ref ref, struct tr_head *record, bo
     }
     bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
     bool is_well = tr_is_placed_well(node, record);
-    if (!is_moving && is_well && tr_is_listed(record, 0))
+    bool is_settled = !is_moving && is_well && tr_is_listed(record, 0);
+    uint16_t ahead = tr_moved_by(node, record);
+    if (is_settled && (ahead == TR_MEMBER_NONE || ahead == 0))
         return false;
     if (!node->is_popping || tr_book_state(&node->book, ref) == TR_STATE_UNSAFE)
         return true;
+    if (is_settled) {
+        show_again(node, ahead, record, may_send);
+        return true;
+    }
     if (!views_agree(node)) {
         tr_cover(&node->trial, RULE_VIEWS_DIFFER);
         return true;

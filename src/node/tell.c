@@ -10,9 +10,21 @@
 
 #define OWED_WALK_MS 500
 #define OWED_WINDOW  1024 /* messages that wait, beyond which nothing is sent again */
+#define FRESH_MS     800  /* less than until it is owed again */
 #define OWED_LONG    8192
 
 /* ---- who has what ---- */
+
+/* Whether the node that made a write may still be busy with it: it may find that the id is taken,
+ * and take it back. Until then nobody else passes it on; who lacks it later is sent it then. */
+bool tr_is_fresh(const struct tr_node *node, const struct tr_head *record)
+{
+    uint64_t clock_ms = tr_clock_now(&node->cluster) >> 16;
+    uint64_t stamp_ms = record->order.version >> 16;
+    return record->order.moves == 0 && record->order.sequence == 1 && record->order.attempt == 0 &&
+           stamp_ms + FRESH_MS > clock_ms && stamp_ms < clock_ms + FRESH_MS &&
+           (record->flags & TR_RECORD_TOMBSTONE) == 0;
+}
 
 void tr_mark(struct tr_node *node, tr_ref ref, const struct tr_head *record, uint16_t member)
 {
@@ -119,7 +131,7 @@ void tr_marked(struct tr_node *node, tr_ref ref, const struct tr_head *named, ui
 }
 
 /* Not one that moves and comes from there: who moves it tells it to let go. */
-static bool is_owed_drop(const struct tr_head *record, uint16_t peer)
+bool tr_is_owed_drop(const struct tr_head *record, uint16_t peer)
 {
     return !tr_is_listed(record, peer) && tr_is_named(record, peer) &&
            (record->flags & TR_RECORD_MOVING) == 0;
@@ -134,7 +146,7 @@ static bool is_owed(const struct tr_node *node, tr_ref ref, uint16_t peer,
     if (place ==
         record->replicas.count) /* of those it comes from who moves it knows who has let go */
         return tr_is_named(record, peer) &&
-               (is_owed_drop(record, peer) ||
+               (tr_is_owed_drop(record, peer) ||
                 (node->phase == PHASE_READY && tr_find_mover(node, record) == 0));
     return (tr_book_acked(&node->book, ref) & (uint8_t)(1u << place)) == 0;
 }
@@ -175,7 +187,7 @@ void tr_send_take_back(struct tr_node *node, uint16_t peer, const struct tr_head
 
 void tr_send_owed(struct tr_node *node, uint16_t peer, const struct tr_head *record)
 {
-    if (is_owed_drop(record, peer))
+    if (tr_is_owed_drop(record, peer))
         tr_send_drop(node, peer, record);
     else
         tr_send_copy(node, peer, record);
@@ -232,7 +244,7 @@ void tr_owed_run(struct tr_node *node, uint16_t index)
         /* Who moves a record from there tells it to let go when others have it; but one that has
          * missed something must not go on with what it has until then. */
         bool is_sent =
-            tr_is_listed(&record, index) || is_owed_drop(&record, index) || progress->has_missed;
+            tr_is_listed(&record, index) || tr_is_owed_drop(&record, index) || progress->has_missed;
         if (!is_sent)
             continue;
         tr_cover(&node->trial, RULE_OWED);
@@ -275,7 +287,7 @@ static void tell(struct tr_node *node, const struct tr_head *record, enum tr_mes
         bool is_told = tr_is_listed(record, names[i]) || !tr_breaks(&node->trial, MUTANT_ONE_LIST);
         if (names[i] == 0 || !is_told)
             continue;
-        if (is_owed_drop(record, names[i]))
+        if (tr_is_owed_drop(record, names[i]))
             tr_send_drop(node, names[i], record);
         else
             tr_send(node, names[i], (struct tr_message){.kind = kind, .key = record->key});

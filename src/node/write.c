@@ -398,8 +398,8 @@ void tr_write_begin(struct tr_node *node, struct tr_operation *operation, struct
         bool is_good = true;
         for (unsigned k = 0; k < operation->list_count; k++)
             is_good &= tr_peer_is_serving(&node->cluster, operation->list[k]);
-        if (is_good || !operation->is_drawn)
-            break;
+        if (is_good || !operation->is_drawn || i + 1 == REDRAWS)
+            break; /* the last one stays, with the replica set that was made for it */
         tr_cover(&node->trial, RULE_REDRAWN);
         operation->id = tr_new_id(node);
     }

@@ -289,7 +289,8 @@ void sim_collide(struct world *world)
 
 /* ---- answers ---- */
 
-/* Machines that hold this write, or may: those that are down. */
+/* Machines that hold this write, durably, or may: those that are down, and those on which it has
+ * begun to move since. */
 static unsigned count_copies(const struct world *world, uint32_t number)
 {
     unsigned count = 0;
@@ -301,7 +302,8 @@ static unsigned count_copies(const struct world *world, uint32_t number)
         while (machine->is_ready && !is_there &&
                tr_node_next_record(machine->node, &walk, &record) &&
                walk.hash == tr_book_hash(world->model.writes[number].id))
-            is_there = strtoul(record.opaque.text, NULL, 10) == number;
+            is_there = strtoul(record.opaque.text, NULL, 10) == number &&
+                       (walk.is_safe || record.head.order.moves > 0);
         count += is_there;
     }
     return count;
@@ -341,8 +343,8 @@ static void answer_write(struct world *world, const struct open_request *request
             sim_break(world, "a write was answered with too few copies");
     }
     /* Two writes of one timer that moves meanwhile may hold each other up for too long. */
-    bool is_contested =
-        write->races > 0 && world->scaled_ms + VIEW_MS + 4 * world->latency_ms > request->asked_ms;
+    bool is_changed = world->scaled_ms + VIEW_MS + 4 * world->latency_ms > request->asked_ms;
+    bool is_contested = write->races > 0 && (world->is_scaling || is_changed);
     if (write->is_maybe && !write->is_torn && !is_contested && !world->model.has_faults &&
         !world->is_tight && !world->options->is_hostile)
         sim_break(world, "the outcome of a write is unknown, without a fault");
@@ -360,9 +362,13 @@ static void answer_read(struct world *world, const struct open_request *request,
     uint64_t end_ms = write->asked_ms + write->pops * write->interval_ms;
     bool is_sure = write->is_acked && write->replaced_by == 0 && write->races == 0 &&
                    !world->model.has_faults && write->acked_ms < request->asked_ms;
+    /* A node that has not heard of a view yet, and to which what others say of theirs is on its way,
+     * looks where the view before places it. */
+    bool has_not_heard = world->latency_ms > 0 && is_outdated(world, request->machine) &&
+                         world->scaled_ms + VIEW_MS + 4 * world->latency_ms > request->asked_ms;
     sim_trace(world, "%s reads %u: %s", sim_name(request->machine), request->subject,
               is_there ? "there" : "not there");
-    if (world->model.is_off)
+    if (world->model.is_off || has_not_heard)
         return;
     if (is_sure && write->pops > 0 && end_ms > world->now_ms + 1000 && !is_there)
         sim_break(world, "a timer that was acknowledged is not there");

@@ -156,6 +156,7 @@ void sim_draw_faults(struct world *world)
     world->model.most_late_ms = slow_ms + (is_tight ? TIGHT_LATE_MS : CALM_LATE_MS);
     world->model.repeat_ms = world->is_sluggish ? REPEAT_MS : 0;
     world->model.has_restarts = faults[SIM_RESTART];
+    world->model.has_full = faults[SIM_FULL] || faults[SIM_FULL_LONG] || faults[SIM_FULL_RESTART];
     world->model.has_steps = faults[SIM_STEP];
     /* Who has too few timers to tell that its clock was set back is waited for. */
     world->model.lone_late_ms = !world->is_lone    ? 0

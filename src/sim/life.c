@@ -182,12 +182,23 @@ static bool pops(const struct world *world, uint32_t index)
     return stats.is_popping;
 }
 
+/* The operator took it off the list before it was empty, and there is a node by now that has never
+ * heard of it: what that one is to have it cannot be given. */
+static bool is_cut_off(struct world *world, uint32_t index)
+{
+    bool is_unknown = false;
+    for (uint32_t i = 0; i < world->machine_count; i++)
+        is_unknown |= sim_is_member(world, i) && sim_view(world)->roles[i] != TR_ROLE_NONE &&
+                      sim_member(world, i, index) == TR_MEMBER_NONE;
+    return sim_view(world)->roles[index] == TR_ROLE_NONE && is_unknown;
+}
+
 static void check_end(struct world *world)
 {
     wait_for_outcomes(world);
     sim_model_finish(&world->model);
     for (uint32_t i = 0; i < world->machine_count && world->model.broken == NULL; i++) {
-        if (sim_is_member(world, i) && !sim_is_settled(world, i)) {
+        if (sim_is_member(world, i) && !sim_is_settled(world, i) && !is_cut_off(world, i)) {
             sim_tell_records(world, i, false);
             sim_break(world, "settling does not end");
         } else if (sim_is_member(world, i) && !tr_node_valid(world->machines[i].node))

@@ -173,7 +173,9 @@ static uint32_t find_undone(const struct sim_model *model)
         if (!sim_model_is_promised(model, i) || write->is_long)
             continue;
         for (uint32_t pop = 0; pop < write->pops; pop++) {
-            if (write->delivered[pop] == 0 && !write->is_dead[pop])
+            /* What has failed is a record of its own, of which there may have been one copy. */
+            bool is_lost = model->lost_ms > 0 && model->has_full && write->fired[pop] > 0;
+            if (write->delivered[pop] == 0 && !write->is_dead[pop] && !is_lost)
                 return i;
         }
     }

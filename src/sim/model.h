@@ -60,6 +60,7 @@ struct sim_model {
     bool has_steps;     /* of clocks, which a timer with one copy cannot tell */
     bool is_once;       /* each pop is made once: receivers do not fail */
     bool has_restarts;  /* what only one node has may wait for it */
+    bool has_full;      /* disks: a node may refuse what splits off of a timer that it holds */
     bool is_off;        /* nothing is held to anything */
     const char *broken; /* what, or NULL */
     uint32_t broken_write;
