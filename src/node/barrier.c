@@ -205,14 +205,15 @@ void tr_correct_clock(struct tr_node *node, int64_t age_ms)
     }
     /* As much may be what frames took. One record that came late to either node tells a wrong time:
      * most must say that the clock was set ahead, or agree but for what it took each of them to come
-     * here or there; that it was set back is believed only if they agree. */
+     * here or there. That it was set back is believed only if they agree, and only while nothing is
+     * stored by it: that would be early then. */
     uint32_t count = node->sample_count;
     int64_t low_ms = samples[count / 4];
     int64_t high_ms = samples[count * 3 / 4];
     int64_t doubt_ms = CLOCK_OFF_MS + age_ms;
     bool do_agree = high_ms - low_ms <= doubt_ms;
     bool is_ahead = high_ms >= doubt_ms && (low_ms >= doubt_ms || do_agree);
-    bool is_back = high_ms <= -doubt_ms && do_agree;
+    bool is_back = high_ms <= -doubt_ms && do_agree && !node->is_clock_used;
     if (!is_ahead && !is_back)
         return;
     int64_t off_ms = high_ms; /* the latest that agrees with them: rather late than early */

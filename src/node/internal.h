@@ -232,6 +232,7 @@ struct tr_node {
     int64_t samples[SAMPLES_MAX]; /* how much later others say that a shared record is due */
     uint32_t sample_count;
     bool is_clock_checked;
+    bool is_clock_used; /* something that others sent was stored by it since the start */
     struct tr_settling settling;
     uint32_t comparing;     /* peers */
     tr_ref read[READS_MAX]; /* records of other nodes that answers of this step refer to */

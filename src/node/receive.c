@@ -25,6 +25,7 @@ static void hear_operations(struct tr_node *node, uint16_t index, struct tr_read
     struct tr_frame_answer answer;
     struct tr_frame_ask ask;
     if (frame->kind == TR_FRAME_WRITES) {
+        node->is_clock_used = true;
         while (tr_frame_get_write(reader, &write))
             tr_replica_write(node, index, &write);
     } else if (frame->kind == TR_FRAME_ASKS) {
@@ -52,6 +53,7 @@ static void hear_keys(struct tr_node *node, uint16_t index, struct tr_reader *re
                tr_frame_get_outcome(&samples, &head, &due_in_ms, &check))
             tr_hear_sample(node, &head, due_in_ms);
         tr_correct_clock(node, (int64_t)age_ms);
+        node->is_clock_used |= reader->at < reader->end;
 
         while (tr_frame_get_outcome(reader, &head, &due_in_ms, &check))
             tr_replica_outcome(node, index, &head, due_in_ms, check);
@@ -105,6 +107,7 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
         hear_operations(node, index, &reader, &frame, out);
         break;
     case TR_FRAME_COPIES:
+        node->is_clock_used = true;
         while (tr_frame_get_record(&reader, &copy))
             tr_replica_copy(node, index, &copy);
         break;

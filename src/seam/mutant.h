@@ -39,7 +39,7 @@
     X(BARRIER_IN_HASTE, "barrier-in-haste",                                                        \
       "the barrier waits a second, and for no greeting", "slow")                                   \
     X(DEAF, "deaf",                                                                                \
-      "a node whose log was full goes on as if it had missed nothing", "calm")
+      "a node whose log was full goes on as if it had missed nothing", "full")
 
 #define TR_RULES_LIST(X)                                                                           \
     X(STAND_IN, "a stand-in is asked")                                                             \

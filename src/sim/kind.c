@@ -120,6 +120,8 @@ void sim_draw_faults(struct world *world)
         faults[SIM_STALL] = faults[SIM_SCALE_UP] = true;
     faults[SIM_FULL_JOINER] = is_calm && faults[SIM_SCALE_UP] && sim_chance(world, 2);
     faults[SIM_FULL_RESTART] = is_calm && faults[SIM_RESTART] && sim_chance(world, 3);
+    if (world->options->is_full)
+        faults[SIM_RESTART] = faults[SIM_FULL_RESTART] = true;
     if (!is_calm && !world->is_lone && !world->is_sluggish) {
         for (unsigned i = 0; i < SIM_FAULTS; i++) {
             if (i < SIM_SKEW || i == SIM_RECEIVER || i == SIM_LIE || i == SIM_VIEWS ||
@@ -134,7 +136,8 @@ void sim_draw_faults(struct world *world)
     if (faults[SIM_MEMORY])
         world->limits.memory = TR_ARENA_LEAST;
     /* A segment that must have room for such a batch is full soon, and a disk with it. */
-    if ((faults[SIM_FULL_LONG] || faults[SIM_FULL_RESTART]) && sim_chance(world, 2))
+    bool is_full = faults[SIM_FULL_LONG] || faults[SIM_FULL_RESTART];
+    if (is_full && (world->options->is_full || sim_chance(world, 2)))
         world->limits.batch = world->segment_size - 5120 - sim_draw(world, 5120);
     draw_hardships(world);
     bool is_apart = faults[SIM_CRASH] || faults[SIM_LOSS] || faults[SIM_ROLLBACK] ||

@@ -65,6 +65,7 @@ struct sim_options {
     bool is_calm;        /* no faults; scaling and clean restarts are none */
     bool is_still;       /* nor scaling, nor restarts */
     bool is_sluggish;    /* links that stall, and nothing else that fails */
+    bool is_full;        /* nodes restart onto disks that are full */
     bool is_hostile;     /* one node sends whatever it likes */
     bool is_verbose;     /* print the trace as it goes */
     bool is_quiet;       /* print nothing */

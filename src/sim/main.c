@@ -27,6 +27,7 @@ static const char usage[] =
     "  --latency MS     links that take so long one way, or up to that; drawn if not given\n"
     "  --calm           lives without faults: nodes come, leave and restart\n"
     "  --still          nor that: nothing changes at all\n"
+    "  --full           calm lives in which nodes restart onto disks that are full\n"
     "  --sluggish       lives in which links stall, for long, and nothing else fails\n"
     "  --hostile        one node sends whatever it likes\n"
     "  --alone          lives of a single node\n"
@@ -106,6 +107,8 @@ static bool read_flag(struct arguments *arguments, const char *name)
         arguments->options.is_calm = true;
     else if (strcmp(name, "--still") == 0)
         arguments->options.is_calm = arguments->options.is_still = true;
+    else if (strcmp(name, "--full") == 0)
+        arguments->options.is_full = arguments->options.is_calm = true;
     else if (strcmp(name, "--sluggish") == 0)
         arguments->options.is_sluggish = true;
     else if (strcmp(name, "--hostile") == 0)
@@ -275,7 +278,8 @@ static bool find_mutant(const struct arguments *arguments, enum tr_mutant mutant
         options.mutant = mutant;
         options.is_quiet = true;
         bool is_slow = strcmp(broken->lives, "slow") == 0;
-        options.is_calm |= is_slow || strcmp(broken->lives, "calm") == 0;
+        options.is_full |= strcmp(broken->lives, "full") == 0;
+        options.is_calm |= is_slow || options.is_full || strcmp(broken->lives, "calm") == 0;
         options.is_sluggish |= strcmp(broken->lives, "sluggish") == 0;
         if (is_slow)
             options.latency_ms = SLOW_MS;
