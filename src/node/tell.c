@@ -332,6 +332,21 @@ static void reply(struct tr_node *node, const struct tr_waiting *waiting,
     tr_send(node, waiting->peer, answer);
 }
 
+/* One that is not of the list may be unable to reach all of it: if all have the record, it hears so,
+ * and can let its copy go. */
+static void acknowledge(struct tr_node *node, const struct tr_waiting *waiting, tr_ref ref,
+                        const struct tr_head *held)
+{
+    tr_send(node, waiting->peer, message_of(waiting, MESSAGE_ACK));
+    if (tr_is_listed(held, waiting->peer) || !tr_is_listed(held, 0) ||
+        !tr_is_known(node, ref, held))
+        return;
+    tr_cover(&node->trial, RULE_TOLD_A_STRAY);
+    struct tr_message mark = message_of(waiting, MESSAGE_MARK);
+    mark.mask = (uint8_t)((1u << held->replicas.count) - 1);
+    tr_send(node, waiting->peer, mark);
+}
+
 void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_effects *out)
 {
     struct tr_head named = {
@@ -345,7 +360,7 @@ void tr_told(struct tr_node *node, const struct tr_waiting *waiting, struct tr_e
     else if (waiting->then == THEN_REPLY)
         reply(node, waiting, ref != TR_ARENA_NONE ? &held : NULL);
     else if (waiting->then == THEN_ACK && ref != TR_ARENA_NONE)
-        tr_send(node, waiting->peer, message_of(waiting, MESSAGE_ACK));
+        acknowledge(node, waiting, ref, &held);
     else if (waiting->then == THEN_TELL && ref != TR_ARENA_NONE)
         tell(node, &held, message_kind_of((enum tr_telling)waiting->token));
     else if (waiting->then == THEN_DROPPED)

@@ -74,6 +74,7 @@
     X(DROP_PASSED, "a drop is passed on to one that it could not reach")                           \
     X(DROP_SPREAD, "a drop is told to others that its sender may not reach")                       \
     X(SHOWN_AGAIN, "a record that is said to have moved on is shown to who said so")               \
+    X(TOLD_A_STRAY, "one that is not of the list hears that all of it have the record")            \
     X(EARLY, "a node that starts waits for a write that is under way")                             \
     X(DROP_NOTHING, "a drop finds nothing")                                                        \
     X(ABSENT, "a move ends while an old holder is away")                                           \

@@ -150,7 +150,8 @@ def test_put_cancels_what_older_versions_owe(nodes, receiver):
 def test_a_mute_receiver_times_out(node, receiver):
     node.create(receiver.uri + "/mute", 0.05)
     receiver.wait(2)
-    assert 0.5 <= receiver.pops[1].at - receiver.pops[0].at
+    # The first may have come late to the receiver, which then has heard of it for less than the half second that a callback has.
+    assert 0.3 <= receiver.pops[1].at - receiver.pops[0].at
 
 
 def test_an_unreachable_receiver_is_tried_until_it_is_there(nodes):
