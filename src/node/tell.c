@@ -338,8 +338,8 @@ static void acknowledge(struct tr_node *node, const struct tr_waiting *waiting, 
                         const struct tr_head *held)
 {
     tr_send(node, waiting->peer, message_of(waiting, MESSAGE_ACK));
-    if (tr_is_listed(held, waiting->peer) || !tr_is_listed(held, 0) ||
-        !tr_is_known(node, ref, held))
+    bool is_stray = !tr_is_named(held, waiting->peer) && tr_is_listed(held, 0);
+    if (!is_stray || held->replicas.count == 1 || !tr_is_known(node, ref, held))
         return;
     tr_cover(&node->trial, RULE_TOLD_A_STRAY);
     struct tr_message mark = message_of(waiting, MESSAGE_MARK);
