@@ -9,8 +9,8 @@
  *   outbox.c  messages that wait for a peer, and the frames that take them
  *   peer.c    links, greetings, heartbeats: who is up
  *
- * What the messages are about is the business of the rooms above, which the cluster knows by a table
- * of functions.
+ * What the messages are about is the business of the rooms above, which the cluster knows by a
+ * table of functions.
  *
  * Owns:    the tables of members and peers, the pool of messages, the frames of one step.
  * Bounds:  TR_LOG_NODES_MAX members, TR_VIEW_NODES_MAX of a view, `messages_max` messages.

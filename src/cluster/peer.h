@@ -2,8 +2,8 @@
 /*
  * The other nodes: links, greetings and heartbeats.
  *
- * A node is up when it has greeted, was heard of within TR_SUSPECT_MS, and hears us: if a link works
- * one way only, both ends know. Being up only speeds things up; it changes no view.
+ * A node is up when it has greeted, was heard of within TR_SUSPECT_MS, and hears us: if a link
+ * works one way only, both ends know. Being up only speeds things up; it changes no view.
  */
 #ifndef TR_CLUSTER_PEER_H
 #define TR_CLUSTER_PEER_H

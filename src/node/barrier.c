@@ -204,9 +204,9 @@ void tr_correct_clock(struct tr_node *node, int64_t age_ms)
         }
     }
     /* As much may be what frames took. One record that came late to either node tells a wrong time:
-     * most must say that the clock was set ahead, or agree but for what it took each of them to come
-     * here or there. That it was set back is believed only if they agree, and only while nothing is
-     * stored by it: that would be early then. */
+     * most must say that the clock was set ahead, or agree but for what it took each of them to
+     * come here or there. That it was set back is believed only if they agree, and only while
+     * nothing is stored by it: that would be early then. */
     uint32_t count = node->sample_count;
     int64_t low_ms = samples[count / 4];
     int64_t high_ms = samples[count * 3 / 4];

@@ -332,8 +332,8 @@ static void reply(struct tr_node *node, const struct tr_waiting *waiting,
     tr_send(node, waiting->peer, answer);
 }
 
-/* One that is not of the list may be unable to reach all of it: if all have the record, it hears so,
- * and can let its copy go. */
+/* One that is not of the list may be unable to reach all of it: if all have the record, it hears
+ * so, and can let its copy go. */
 static void acknowledge(struct tr_node *node, const struct tr_waiting *waiting, tr_ref ref,
                         const struct tr_head *held)
 {

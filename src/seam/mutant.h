@@ -12,7 +12,7 @@
 
 /* clang-format off */
 /* A name, what it breaks, and the lives in which it is looked for. */
-#define TR_MUTANTS_LIST(X)                                                                           \
+#define TR_MUTANTS_LIST(X)                                                                         \
     X(ACK_BEFORE_SYNC, "ack-before-sync", "a write is answered before it is on disk", "")          \
     X(ONE_COPY, "one-copy", "a write is answered when one node has it", "")                        \
     X(STALE_IGNORED, "stale-ignored",                                                              \

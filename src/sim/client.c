@@ -362,8 +362,8 @@ static void answer_read(struct world *world, const struct open_request *request,
     uint64_t end_ms = write->asked_ms + write->pops * write->interval_ms;
     bool is_sure = write->is_acked && write->replaced_by == 0 && write->races == 0 &&
                    !world->model.has_faults && write->acked_ms < request->asked_ms;
-    /* A node that has not heard of a view yet, and to which what others say of theirs is on its way,
-     * looks where the view before places it. */
+    /* A node that has not heard of a view yet, and to which what others say of theirs is on its
+     * way, looks where the view before places it. */
     bool has_not_heard = world->latency_ms > 0 && is_outdated(world, request->machine) &&
                          world->scaled_ms + VIEW_MS + 4 * world->latency_ms > request->asked_ms;
     sim_trace(world, "%s reads %u: %s", sim_name(request->machine), request->subject,
