@@ -111,11 +111,13 @@ void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence,
     /* Later ones may have waited for a slow receiver. */
     bool is_first =
         sequence == 1 && write->fired[0] == 0 && (write->copies >= 2 || !model->has_restarts);
+    /* Nobody waits for what is not promised yet. */
+    uint64_t from_ms = write->is_acked && write->acked_ms > due_ms ? write->acked_ms : due_ms;
     if (!model->has_faults && model->most_late_ms > 0 && is_first &&
-        now_ms > due_ms + model->most_late_ms)
+        now_ms > from_ms + model->most_late_ms)
         broken(model, number, "a pop too late, without a fault");
     if (model->lone_late_ms > 0 && is_first && write->is_acked && !write->has_key &&
-        write->copies >= 2 && now_ms > due_ms + model->lone_late_ms)
+        write->copies >= 2 && now_ms > from_ms + model->lone_late_ms)
         broken(model, number, "a pop too late, with a replica up");
     if (!model->has_faults && is_over(model, number))
         broken(model, number, "a pop after an acknowledged cancel or replace");

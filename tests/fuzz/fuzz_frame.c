@@ -44,24 +44,24 @@ static void read_records(struct tr_reader *in, struct tr_writer *out)
 
 static void read_keys(struct tr_reader *in, struct tr_writer *out, enum tr_frame_kind kind)
 {
-    struct tr_record record;
+    struct tr_head head;
     int64_t due_in_ms = 0;
     uint32_t check = 0;
     uint64_t operation = 0;
     bool is_exact = false;
     uint8_t mask = 0;
     if (kind == TR_FRAME_MARKS) {
-        while (tr_frame_get_mark(in, &record, &mask))
-            tr_frame_put_mark(out, &record, mask);
+        while (tr_frame_get_mark(in, &head, &mask))
+            tr_frame_put_mark(out, &head, mask);
     } else if (kind == TR_FRAME_OUTCOMES) {
-        while (tr_frame_get_outcome(in, &record, &due_in_ms, &check))
-            tr_frame_put_outcome(out, &record, due_in_ms, check);
+        while (tr_frame_get_outcome(in, &head, &due_in_ms, &check))
+            tr_frame_put_outcome(out, &head, due_in_ms, check);
     } else if (kind == TR_FRAME_DROPS || kind == TR_FRAME_DROPPED) {
-        while (tr_frame_get_drop(in, &record, &operation, &is_exact))
-            tr_frame_put_drop(out, &record, operation, is_exact);
+        while (tr_frame_get_drop(in, &head, &operation, &is_exact))
+            tr_frame_put_drop(out, &head, operation, is_exact);
     } else {
-        while (tr_frame_get_key(in, &record))
-            tr_frame_put_key(out, &record);
+        while (tr_frame_get_key(in, &head))
+            tr_frame_put_key(out, &head);
     }
 }
 
