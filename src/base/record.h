@@ -143,9 +143,10 @@ static inline uint32_t tr_record_body_bound(const struct tr_record *record)
 
 /* When the pop that a record stands for is due by the cluster's clock: the same number on every
  * holder. */
-static inline uint64_t tr_record_nominal(const struct tr_record *record)
+static inline uint64_t tr_head_nominal(const struct tr_head *head, uint64_t interval_ms)
 {
-    return (record->head.order.version >> 16) + tr_record_pop(record) * record->interval_ms;
+    uint64_t pop = head->key.part == 0 ? head->order.sequence : head->key.part;
+    return (head->order.version >> 16) + pop * interval_ms;
 }
 
 /* They are the same client's request, whatever has become of it since. */

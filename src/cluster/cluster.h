@@ -21,7 +21,8 @@
 #include "log/log.h"
 #include "wire/frame.h"
 
-#define TR_SUSPECT_MS 400 /* a node that was silent for as long is down */
+#define TR_SUSPECT_MS    400  /* a node that was silent for as long is down */
+#define TR_FRAME_LIFE_MS 5000 /* a frame that took longer is not believed */
 
 struct tryst_place_map;
 

@@ -4,8 +4,8 @@
  * message says of a record is looked up when its frame is encoded, so that times are right and
  * nothing old is sent twice.
  *
- * Bounds:  messages come from one pool, of which a peer has its share at most; FRAMES_SIZE bytes of
- *          frames in one step.
+ * Bounds:  messages come from one pool, of which a peer has its share at most; TR_FRAMES_SIZE bytes
+ *          of frames in one step.
  */
 #ifndef TR_CLUSTER_OUTBOX_H
 #define TR_CLUSTER_OUTBOX_H

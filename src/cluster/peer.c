@@ -7,11 +7,10 @@
 #include "cluster/outbox.h"
 #include "cluster/view.h"
 
-#define BEAT_MS       100
-#define HEARS_MS      1000  /* its last frame tells what of us it had heard by then */
-#define SILENT_MS     60000 /* a link on which nothing was heard for so long is given up */
-#define FRAME_LIFE_MS 5000  /* a frame that took longer is not believed */
-#define TRIP_WEIGHT   8
+#define BEAT_MS     100
+#define HEARS_MS    1000  /* its last frame tells what of us it had heard by then */
+#define SILENT_MS   60000 /* a link on which nothing was heard for so long is given up */
+#define TRIP_WEIGHT 8
 
 _Static_assert(TR_SUSPECT_MS > 2 * BEAT_MS, "one heartbeat may be lost");
 
@@ -211,7 +210,8 @@ static void measure_trip(const struct tr_cluster *cluster, struct tr_peer *peer)
 static bool is_too_old(const struct tr_cluster *cluster, const struct tr_frame *frame)
 {
     bool is_old = frame->kind != TR_FRAME_HELLO && frame->kind != TR_FRAME_BEAT &&
-                  frame->heard_ms > 0 && cluster->time->now_ms > frame->heard_ms + FRAME_LIFE_MS &&
+                  frame->heard_ms > 0 &&
+                  cluster->time->now_ms > frame->heard_ms + TR_FRAME_LIFE_MS &&
                   !tr_breaks(cluster->trial, MUTANT_OLD_FRAMES);
     if (is_old)
         tr_cover(cluster->trial, RULE_OLD_FRAME);

@@ -245,7 +245,7 @@ void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_head *r
     if (note == NULL)
         return;
     note->is_moved = true;
-    tr_recent_keep(&node->claims, note, node->time.now_ms + FRAME_LIFE_MS);
+    tr_recent_keep(&node->claims, note, node->time.now_ms + TR_FRAME_LIFE_MS);
 }
 
 uint16_t tr_moved_by(const struct tr_node *node, const struct tr_head *record)

@@ -27,7 +27,6 @@
 #define SAMPLES_MAX      64
 #define POSITION_MS      2000   /* each place of a list pops this much later than the one before */
 #define TOMBSTONE_MS     15000  /* a tombstone is kept at least as long: three lives of a frame */
-#define FRAME_LIFE_MS    5000   /* a frame that took longer is not believed */
 #define MOVES_MAX        4096   /* of records, under way here at once */
 #define OWED_MAX         262144 /* to one node; of more than that the book is walked for the rest */
 #define AGAIN_OWED_MS    1000   /* a node that was told has this long to say so */

@@ -12,6 +12,9 @@
 #define RECLAIM_SLICE 1024 /* records looked at in a step */
 #define ROOM_BESIDE   4096 /* bytes of the log beside a record: names of nodes, its parts */
 
+_Static_assert(TOMBSTONE_MS >= 3 * TR_FRAME_LIFE_MS,
+               "a tombstone outlives what may bring back what it ended");
+
 void tr_arm(struct tr_node *node, tr_ref ref)
 {
     bool is_armed = tr_wheel_arm(&node->wheel, ref, tr_book_due(&node->book, ref));

@@ -283,8 +283,7 @@ static struct tr_reader unpack_head(const struct tr_book *book, tr_ref ref, stru
     head->from.gone = 0;
     if ((bytes[0] & HAS_FROM) != 0)
         unpack_from(&in, &head->from);
-    uint64_t pop = head->key.part == 0 ? head->order.sequence : head->key.part;
-    head->nominal_ms = (head->order.version >> 16) + pop * *interval_ms;
+    head->nominal_ms = tr_head_nominal(head, *interval_ms);
     return in;
 }
 

@@ -323,7 +323,7 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
     record->opaque = tr_get_span(in);
     in->is_short |= record->interval_ms > TR_TIME_MAX || record->repeat_ms > TR_TIME_MAX ||
                     record->uri.size > TR_URI_MAX || record->content_type.size > TR_TYPE_MAX;
-    record->head.nominal_ms = tr_record_nominal(record);
+    record->head.nominal_ms = tr_head_nominal(&record->head, record->interval_ms);
     record->head.body_bound = tr_record_body_bound(record);
     return !in->is_short;
 }

@@ -150,7 +150,7 @@ def test_put_cancels_what_older_versions_owe(nodes, receiver):
 def test_a_mute_receiver_times_out(node, receiver):
     node.create(receiver.uri + "/mute", 0.05)
     receiver.wait(2)
-    # The first may have come late to the receiver, which then has heard of it for less than the half second that a callback has.
+    # A callback has half a second, counted by the node; the receiver counts from when the first one reached it, which may be late.
     assert 0.3 <= receiver.pops[1].at - receiver.pops[0].at
 
 
