@@ -165,13 +165,13 @@ static void get_record(struct tr_reader *in, struct tr_record *record)
     record->content_type = tr_get_span(in);
     record->opaque = tr_get_span(in);
     in->is_short |= record->uri.size > TR_URI_MAX || record->content_type.size > TR_TYPE_MAX;
-    record->head.nominal_ms = tr_head_nominal(&record->head, record->interval_ms);
-    record->head.body_bound = tr_record_body_bound(record);
     if (in->is_short) {
         record->head.replicas.count = 0;
         record->head.from.count = 0;
         record->tag_count = 0;
     }
+    record->head.nominal_ms = tr_head_nominal(&record->head, record->interval_ms);
+    record->head.body_bound = tr_record_body_bound(record);
 }
 
 /* Bits that a later writer might set are refused rather than carried along unread. */
