@@ -309,6 +309,21 @@ static unsigned count_copies(const struct world *world, uint32_t number)
     return count;
 }
 
+/* A create that drew an id which somebody was given: while nodes do not hear each other, either may
+ * be the later. */
+static void meet_namesake(struct world *world, uint32_t number)
+{
+    struct sim_write *write = &world->model.writes[number];
+    for (uint32_t i = 1; i < number && write->follows == 0 && !write->has_key; i++) {
+        struct sim_write *other = &world->model.writes[i];
+        if (other->id == write->id && other->follows == 0 && !other->has_key &&
+            world->model.impaired_ms >= other->asked_ms) {
+            other->races = number;
+            write->races = i;
+        }
+    }
+}
+
 static void answer_write(struct world *world, const struct open_request *request,
                          const struct tr_effect *effect)
 {
@@ -331,6 +346,7 @@ static void answer_write(struct world *world, const struct open_request *request
         write->id = effect->of.answer.location.id;
         write->replicas = effect->of.answer.location.replicas;
         world->recent = request->write;
+        meet_namesake(world, request->write);
         bool is_pending = write->pops > 0 && !write->has_key && write->replaced_by == 0 &&
                           write->races == 0 && write->asked_ms + write->interval_ms > world->now_ms;
         /* Else, who knows who sees whom; or, between two changes, where it is to be: a view that
