@@ -338,7 +338,8 @@ static void answer_write(struct world *world, const struct open_request *request
     write->copies = reach < write->copies ? reach : write->copies;
     write->copies = write->factor < write->copies ? write->factor : write->copies;
     bool may_be_full = world->faults[SIM_MEMORY] || world->faults[SIM_FULL] ||
-                       world->faults[SIM_FULL_LONG] || world->faults[SIM_FULL_RESTART];
+                       world->faults[SIM_FULL_LONG] || world->faults[SIM_FULL_RESTART] ||
+                       world->faults[SIM_FULL_JOINER];
     uint64_t patience_ms = may_be_full ? FULL_MS : PATIENCE_MS + 6 * world->latency_ms;
     if (world->now_ms >= request->asked_ms + patience_ms)
         write->copies = 1; /* somebody was silent or full: it was answered with what there was */
