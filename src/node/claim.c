@@ -10,18 +10,12 @@
  * flight, says that it has a backlog: those who come after it leave to it all that is due. The same
  * is done for a node that claims more than the table of claims has room for. So a full table, or a
  * full queue, makes pops late and never makes them twice.
- *
- * A write that replaces another may be stamped anew by its coordinator. Until that has decided, a
- * replica holds the pop back, by a claim for the coordinator that is open.
  */
 #include "node/internal.h"
 
-#define CLAIM_MS       1000
-#define CLAIM_HOLD_MS  3000
-#define CLAIM_LOOK_MS  250
-#define DECIDE_MS      1000
-#define DECIDE_MOST_MS 1500
-#define CLAIM_VERSION  2 /* of frames: from it on a heartbeat tells of a backlog */
+#define CLAIM_MS      1000
+#define CLAIM_LOOK_MS 250
+#define CLAIM_VERSION 2 /* of frames: from it on a heartbeat tells of a backlog */
 
 /* ---- pops under way here ---- */
 
@@ -52,7 +46,7 @@ bool tr_has_backlog(const struct tr_node *node)
 static bool comes_after(const struct tr_node *node, const struct tr_head *record, uint16_t member)
 {
     uint16_t turns[TR_NAMES_MAX];
-    unsigned count = tr_turns(node, record, record->order.attempt, turns);
+    unsigned count = tr_set_turns(&node->replication, record, record->order.attempt, turns);
     bool is_after = false;
     for (unsigned i = 0; i < count; i++) {
         if (turns[i] == member)
@@ -66,23 +60,24 @@ static bool comes_after(const struct tr_node *node, const struct tr_head *record
 static bool claim(struct tr_node *node, const struct tr_head *record, bool is_forced)
 {
     uint16_t names[TR_NAMES_MAX];
-    unsigned count = tr_breaks(&node->trial, MUTANT_NO_CLAIMS) ? 0 : tr_names(record, names);
+    unsigned count = tr_breaks(&node->trial, MUTANT_NO_CLAIMS) ? 0 : tr_set_names(record, names);
     bool is_told = true;
     bool is_summed_up = !is_forced && tr_has_backlog(node);
     node->stats.claims++;
     for (unsigned i = 0; i < count; i++) {
         const struct tr_peer *peer = &node->cluster.peers[names[i]];
-        bool is_meant = tr_is_listed(record, names[i]) || !tr_breaks(&node->trial, MUTANT_ONE_LIST);
+        bool is_meant =
+            tr_set_is_listed(record, names[i]) || !tr_breaks(&node->trial, MUTANT_ONE_LIST);
         if (names[i] == 0 || !is_meant || !peer->is_greeted ||
             (is_summed_up && peer->version >= CLAIM_VERSION && comes_after(node, record, names[i])))
             continue;
         tr_cover(&node->trial, RULE_CLAIMED);
-        is_told &= tr_send(node, names[i],
-                           (struct tr_message){
-                               .kind = MESSAGE_CLAIM,
-                               .key = record->key,
-                               .order = record->order,
-                           });
+        is_told &= tr_replication_send(&node->replication, names[i],
+                                       (struct tr_message){
+                                           .kind = MESSAGE_CLAIM,
+                                           .key = record->key,
+                                           .order = record->order,
+                                       });
     }
     if (!is_told)
         tr_cover(&node->trial, RULE_CLAIM_BLOCKED);
@@ -182,81 +177,9 @@ void tr_backlog_heard(struct tr_node *node, uint16_t index)
     struct tr_claimant *claimant = &node->claimants[index];
     bool is_stopping = (peer->flags & (TR_BEAT_POPPING | TR_BEAT_READY)) == TR_BEAT_READY;
     if ((peer->flags & TR_BEAT_BACKLOG) != 0)
-        claimant->backlog_until_ms = node->time.now_ms + CLAIM_HOLD_MS;
+        claimant->backlog_until_ms = node->time.now_ms + TR_HOLD_MS;
     else if (is_stopping)
         claimant->backlog_until_ms = 0;
-}
-
-static struct tr_recent_note *note_claim(struct tr_node *node, uint16_t peer,
-                                         const struct tr_head *record, uint64_t hold_ms)
-{
-    struct tr_recent_note *note = tr_recent_place(&node->claims, &record->key, node->time.now_ms);
-    if (note == NULL)
-        return NULL;
-    note->order = record->order;
-    note->peer = peer;
-    note->incarnation = node->cluster.peers[peer].incarnation;
-    tr_recent_keep(&node->claims, note, node->time.now_ms + hold_ms);
-    note->is_open = false;
-    note->is_past = false;
-    note->is_moved = false;
-    return note;
-}
-
-/* Returns the note; NULL: there is none, or a higher one: of what was replaced here, or of a move,
- * which holds back more. */
-static struct tr_recent_note *hear(struct tr_node *node, uint16_t peer,
-                                   const struct tr_head *record)
-{
-    struct tr_recent_note *held = tr_recent_find(&node->claims, &record->key);
-    struct tr_order order = record->order;
-    bool is_held = held != NULL && held->until_ms > node->time.now_ms;
-    int above = is_held ? tr_order_compare(&held->order, &order) : 0;
-    if (is_held && held->is_moved && above >= 0) {
-        tr_mono_ms until_ms = node->time.now_ms + CLAIM_HOLD_MS;
-        tr_recent_keep(&node->claims, held, until_ms > held->until_ms ? until_ms : held->until_ms);
-        return NULL;
-    }
-    if (is_held && held->is_open && above > 0)
-        return NULL;
-    struct tr_recent_note *note = note_claim(node, peer, record, CLAIM_HOLD_MS);
-    if (note == NULL) {
-        tr_cover(&node->trial, RULE_CLAIMS_FULL);
-        node->claimants[peer].unnoted_until_ms = node->time.now_ms + CLAIM_HOLD_MS;
-    }
-    return note;
-}
-
-void tr_claim_heard(struct tr_node *node, uint16_t peer, const struct tr_head *record)
-{
-    hear(node, peer, record);
-}
-
-void tr_claim_past(struct tr_node *node, uint16_t peer, const struct tr_head *outcome)
-{
-    struct tr_recent_note *note = hear(node, peer, outcome);
-    if (note != NULL)
-        note->is_past = true;
-}
-
-void tr_claim_moved(struct tr_node *node, uint16_t peer, const struct tr_head *record)
-{
-    struct tr_recent_note *note = hear(node, peer, record);
-    if (note == NULL)
-        return;
-    note->is_moved = true;
-    tr_recent_keep(&node->claims, note, node->time.now_ms + TR_FRAME_LIFE_MS);
-}
-
-uint16_t tr_moved_by(const struct tr_node *node, const struct tr_head *record)
-{
-    if (node->claims.busy_until_ms <= node->time.now_ms)
-        return TR_MEMBER_NONE;
-    const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->key);
-    struct tr_order order = record->order;
-    bool is_it = note != NULL && note->is_moved && note->until_ms > node->time.now_ms &&
-                 tr_order_compare(&note->order, &order) > 0;
-    return is_it ? note->peer : TR_MEMBER_NONE;
 }
 
 /* Until when a pop that is due now may be in the backlog of a node. */
@@ -269,9 +192,9 @@ static tr_mono_ms backlog_end(const struct tr_node *node, const struct tr_head *
     bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0;
     if (!is_popping && due_ms > claimant->popped_ms)
         return 0; /* it has begun nothing since then */
-    tr_mono_ms until_ms = claimant->backlog_until_ms > claimant->unnoted_until_ms
-                              ? claimant->backlog_until_ms
-                              : claimant->unnoted_until_ms;
+    tr_mono_ms unnoted_ms = node->replication.progress[index].unnoted_until_ms;
+    tr_mono_ms until_ms =
+        claimant->backlog_until_ms > unnoted_ms ? claimant->backlog_until_ms : unnoted_ms;
     return peer->is_up || until_ms < peer->up_ms ? until_ms : peer->up_ms;
 }
 
@@ -282,7 +205,7 @@ static tr_mono_ms backlogs_end(const struct tr_node *node, const struct tr_head 
     tr_mono_ms latest_ms = 0;
     if (record->due_ms > node->time.steady_ms)
         return 0;
-    unsigned count = tr_turns(node, record, record->order.attempt, turns);
+    unsigned count = tr_set_turns(&node->replication, record, record->order.attempt, turns);
     for (unsigned i = 0; i < count && turns[i] != 0; i++) {
         tr_mono_ms end_ms = turns[i] != TR_MEMBER_NONE ? backlog_end(node, record, turns[i]) : 0;
         latest_ms = end_ms > latest_ms ? end_ms : latest_ms;
@@ -300,7 +223,7 @@ static bool is_in_backlog(const struct tr_node *node, const struct tr_head *reco
 
 tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_head *record)
 {
-    const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->key);
+    const struct tr_recent_note *note = tr_recent_find(&node->replication.held, &record->key);
     tr_mono_ms end_ms = backlogs_end(node, record);
     if (note != NULL && note->peer != 0 && !note->is_past && !note->is_moved) {
         const struct tr_peer *peer = &node->cluster.peers[note->peer];
@@ -314,7 +237,7 @@ tr_steady_ms tr_held_until(const struct tr_node *node, const struct tr_head *rec
 
 bool tr_is_claimed(const struct tr_node *node, const struct tr_head *record)
 {
-    const struct tr_recent_note *claimed = tr_recent_find(&node->claims, &record->key);
+    const struct tr_recent_note *claimed = tr_recent_find(&node->replication.held, &record->key);
     if (claimed == NULL)
         return is_in_backlog(node, record);
     const struct tr_peer *peer = &node->cluster.peers[claimed->peer];
@@ -324,7 +247,7 @@ bool tr_is_claimed(const struct tr_node *node, const struct tr_head *record)
 
     /* A node that stops sees its claims through, and says so as often as it gets to it. */
     bool is_stopping = (peer->flags & TR_BEAT_POPPING) == 0 && (peer->flags & TR_BEAT_READY) != 0;
-    uint64_t more_ms = is_stopping && !claimed->is_open ? CLAIM_HOLD_MS : 0;
+    uint64_t more_ms = is_stopping && !claimed->is_open ? TR_HOLD_MS : 0;
     bool is_there =
         claimed->peer == 0 || (peer->is_up && peer->incarnation == claimed->incarnation);
     bool is_held = claimed->until_ms + more_ms > node->time.now_ms && is_there &&
@@ -332,70 +255,4 @@ bool tr_is_claimed(const struct tr_node *node, const struct tr_head *record)
     if (is_held && claimed->is_open)
         tr_cover(&node->trial, RULE_UNDECIDED);
     return is_held || is_in_backlog(node, record);
-}
-
-/* ---- writes that are not decided ---- */
-
-/* How long a coordinator takes to decide; less than until the next in turn pops. */
-static uint64_t decision_ms(const struct tr_node *node, uint16_t peer)
-{
-    uint64_t decision_ms = DECIDE_MS + 2 * node->cluster.peers[peer].trip_ms;
-    return decision_ms < DECIDE_MOST_MS ? decision_ms : DECIDE_MOST_MS;
-}
-
-/* Whether it is to be held back: it is due before that is decided. */
-static bool is_undecided(const struct tr_node *node, uint16_t peer, const struct tr_head *record)
-{
-    return (record->flags & TR_RECORD_TOMBSTONE) == 0 && record->key.part == 0 &&
-           record->due_ms < node->time.steady_ms + decision_ms(node, peer) &&
-           !tr_breaks(&node->trial, MUTANT_UNDECIDED_POPS);
-}
-
-void tr_claim_prepare(const struct tr_node *node, uint16_t peer, struct tr_head *record)
-{
-    if (!is_undecided(node, peer, record) ||
-        tr_recent_has_place(&node->claims, &record->key, node->time.now_ms))
-        return;
-    tr_cover(&node->trial, RULE_CLAIMS_FULL);
-    uint64_t late_ms = node->time.steady_ms + decision_ms(node, peer) - record->due_ms;
-    record->due_ms += late_ms;
-    record->lag_ms += late_ms;
-}
-
-void tr_claim_open(struct tr_node *node, uint16_t peer, const struct tr_head *record)
-{
-    if (!is_undecided(node, peer, record))
-        return;
-    struct tr_recent_note *note = note_claim(node, peer, record, decision_ms(node, peer));
-    if (note != NULL)
-        note->is_open = true;
-}
-
-bool tr_claim_is_open(const struct tr_node *node, const struct tr_head *record)
-{
-    if (node->claims.busy_until_ms <= node->time.now_ms)
-        return false;
-    const struct tr_recent_note *note = tr_recent_find(&node->claims, &record->key);
-    struct tr_order order = record->order;
-    return note != NULL && note->is_open && note->until_ms > node->time.now_ms &&
-           tr_order_compare(&note->order, &order) == 0;
-}
-
-void tr_claim_close(struct tr_node *node, const struct tr_head *record)
-{
-    struct tr_head held;
-    if (node->claims.busy_until_ms <= node->time.now_ms)
-        return;
-    struct tr_recent_note *note = tr_recent_find(&node->claims, &record->key);
-    struct tr_order order = record->order;
-    if (note == NULL || !note->is_open || tr_order_compare(&note->order, &order) != 0)
-        return; /* another write's */
-    note->until_ms = 0;
-    note->is_open = false;
-    note->order = (struct tr_order){0}; /* it is below all, whoever stops */
-    tr_ref ref = tr_find_exactly(node, record, &held);
-    if (ref == TR_ARENA_NONE || tr_book_state(&node->book, ref) != TR_STATE_ARMED)
-        return;
-    tr_look_again(node, ref,
-                  held.due_ms > node->time.steady_ms ? held.due_ms : node->time.steady_ms);
 }

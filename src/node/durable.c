@@ -29,7 +29,7 @@ void tr_durable_run(struct tr_node *node, struct tr_effects *out)
         if (is_there(node, &waiting))
             tr_arm(node, waiting.ref);
         if (waiting.then != THEN_ANSWER)
-            tr_told(node, &waiting, out);
+            tr_ticket_due(&node->replication, &waiting, out);
         else if (waiting.token != 0)
             answer(node, &waiting, out);
     }

@@ -40,7 +40,8 @@ static bool carve_tables(struct tr_node *node, struct tr_memory *memory)
     node->log.table = carve(memory, (size_t)TR_LOG_NODES_MAX * (TR_LOG_ADDRESS_MAX + 2));
     node->cluster.members = carve(memory, TR_LOG_NODES_MAX * sizeof *node->cluster.members);
     node->cluster.peers = carve(memory, TR_LOG_NODES_MAX * sizeof *node->cluster.peers);
-    node->progress = carve(memory, TR_LOG_NODES_MAX * sizeof *node->progress);
+    node->replication.progress =
+        carve(memory, TR_LOG_NODES_MAX * sizeof *node->replication.progress);
     node->claimants = carve(memory, TR_LOG_NODES_MAX * sizeof *node->claimants);
     return node->claimants != NULL;
 }
@@ -93,10 +94,11 @@ static bool carve_cluster(struct tr_node *node, struct tr_memory *memory)
     view->workspace = carve(memory, view->workspace_size);
     cluster->messages_max = node->config.messages_max;
     cluster->messages = carve(memory, cluster->messages_max * sizeof *cluster->messages);
-    node->operations = carve(memory, node->config.operations_max * sizeof *node->operations);
+    node->replication.operations =
+        carve(memory, node->config.operations_max * sizeof *node->replication.operations);
     struct tr_node_limits *limits = &node->config.limits;
-    node->claims = carve_recent(memory, limits->claims);
-    node->dropped = carve_recent(memory, limits->drops);
+    node->replication.held = carve_recent(memory, limits->claims);
+    node->replication.dropped = carve_recent(memory, limits->drops);
     cluster->frames = carve(memory, TR_FRAMES_SIZE);
     cluster->message_free = TR_QUEUE_END;
     return cluster->frames != NULL;
@@ -131,6 +133,28 @@ static void set_cluster(struct tr_node *node)
     tr_peers_hooks(node);
 }
 
+static void set_replication(struct tr_node *node)
+{
+    struct tr_replication *replication = &node->replication;
+    const struct tr_node_config *config = &node->config;
+    node->store = tr_timers_as_store(node);
+    replication->config = (struct tr_replication_config){
+        .operations_max = config->operations_max,
+        .moves = config->limits.moves,
+        .pending = config->limits.owed,
+        .slice = config->limits.slice,
+        .keyed_keep_ms = config->key_keep_ms,
+        .tombstone_keep_ms = config->tombstone_keep_ms,
+    };
+    replication->store = &node->store;
+    replication->cluster = &node->cluster;
+    replication->log = &node->log;
+    replication->arena = &node->arena;
+    replication->time = &node->time;
+    replication->trial = &node->trial;
+    replication->rebalance.again_ms = TR_NEVER;
+}
+
 struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr_memory *memory)
 {
     struct tr_memory rest = *memory;
@@ -147,14 +171,15 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     node->config.address = (struct tr_span){node->address, config->address.size};
     set_log(node);
     set_cluster(node);
+    set_replication(node);
     node->random.state = config->seed;
     if (!carve_tables(node, &rest) || !carve_cluster(node, &rest) || rest.size < TR_ARENA_LEAST)
         return NULL;
     tr_member_set(&node->cluster, 0, node->config.address);
     node->cluster.stamp_node = (uint16_t)node->cluster.members[0].hash;
-    node->is_popping = config->messages_max == 0; /* in a cluster it waits for its first view */
-    node->is_serving = node->is_popping;
-    node->settling.again_ms = TR_NEVER;
+    node->replication.is_popping =
+        config->messages_max == 0; /* in a cluster it waits for its first view */
+    node->replication.is_serving = node->replication.is_popping;
     size_t most = node->config.limits.memory;
     tr_arena_init(&node->arena, rest.region, rest.size < most ? rest.size : most);
     if (!tr_book_init(&node->book, &node->arena))
@@ -204,7 +229,8 @@ static void sweep(struct tr_node *node)
     uint64_t live = node->wheel.count - (node->stale < node->wheel.count ? node->stale : 0);
     if (!node->is_sweeping && node->stale > STALE_MIN && node->stale > live / 2)
         node->is_sweeping = true;
-    for (unsigned i = 0; node->is_sweeping && i < tr_slice(node, SWEEP_SLICE); i++) {
+    for (unsigned i = 0;
+         node->is_sweeping && i < tr_replication_slice(&node->replication, SWEEP_SLICE); i++) {
         struct tr_fifo_entry entry;
         if (!tr_wheel_sweep_take(&node->wheel, &entry)) {
             node->is_sweeping = false;
@@ -220,7 +246,7 @@ static void sweep(struct tr_node *node)
 
 static void drain(struct tr_node *node, struct tr_effects *out)
 {
-    bool is_told = node->operation_count == 0 && tr_all_are_told(node);
+    bool is_told = node->replication.operation_count == 0 && tr_all_are_told(node);
     if (node->flight_count > 0)
         node->drain_ms = node->time.now_ms; /* what comes of them is to be told yet */
     if (node->flight_count > 0 || !tr_log_is_idle(&node->log) || !tr_effects_has_room(out, 1))
@@ -260,6 +286,8 @@ static void configure(struct tr_node *node, const struct tr_node_config *config)
     node->config.key_keep_ms = config->key_keep_ms;
     node->config.latency_target_ms = config->latency_target_ms;
     node->config.tombstone_keep_ms = config->tombstone_keep_ms;
+    node->replication.config.keyed_keep_ms = config->key_keep_ms;
+    node->replication.config.tombstone_keep_ms = config->tombstone_keep_ms;
 }
 
 static bool is_alone(const struct tr_node *node, const struct tr_event *event)
@@ -286,8 +314,8 @@ static void change_view(struct tr_node *node, const struct tr_event *event, stru
     bool is_first = !tr_is_clustered(node);
     bool was_alone = !tr_view_has_others(&node->cluster);
     if (is_first && node->cluster.member_count == 1 && is_alone(node, event)) {
-        node->is_popping = true; /* it runs without all that a cluster needs */
-        node->is_serving = true;
+        node->replication.is_popping = true; /* it runs without all that a cluster needs */
+        node->replication.is_serving = true;
         return;
     }
     if (!tr_view_set(&node->cluster, event->of.view.nodes, event->of.view.count)) {
@@ -296,36 +324,16 @@ static void change_view(struct tr_node *node, const struct tr_event *event, stru
     }
     /* One that was alone and to which others come has missed nothing. One that joins them has. */
     bool is_joining = was_alone && has_joined(node);
-    if (is_joining || (is_first && !node->is_serving)) {
-        node->is_clock_checked |= node->is_serving; /* there are timers by its clock as it is */
-        node->is_serving = false;
-        tr_barrier_begin(node);
+    if (is_joining || (is_first && !node->replication.is_serving)) {
+        node->is_clock_checked |=
+            node->replication.is_serving; /* there are timers by its clock as it is */
+        node->replication.is_serving = false;
+        tr_catchup_begin(&node->replication);
     }
-    node->settling.is_unsettled = true;
-    node->settling.changed_ms = node->time.now_ms;
-    tr_settle_again(node);
+    node->replication.rebalance.is_unsettled = true;
+    node->replication.rebalance.changed_ms = node->time.now_ms;
+    tr_rebalance_again(&node->replication);
     tr_peers_beat_now(&node->cluster);
-}
-
-/* While the log is full, what comes of a pop could not be kept: others make them. Nor is anything
- * kept of what others say of theirs: they owe that, and when there is room again the barrier waits
- * for it. */
-static void mind_the_log(struct tr_node *node)
-{
-    bool is_exhausted = node->log.is_exhausted;
-    if (node->phase != PHASE_READY)
-        return;
-    if (is_exhausted && node->is_popping) {
-        tr_cover(&node->trial, RULE_NOT_POPPING);
-        tr_barrier_begin(node);
-        tr_peers_beat_now(&node->cluster);
-    }
-    if (node->was_exhausted && !is_exhausted) {
-        tr_cover(&node->trial, RULE_DEAF_NO_MORE);
-        tr_barrier_begin(node);
-    }
-    node->was_exhausted = is_exhausted;
-    node->has_missed |= is_exhausted; /* until the barrier is passed */
 }
 
 static void run_cluster(struct tr_node *node, struct tr_effects *out)
@@ -333,13 +341,13 @@ static void run_cluster(struct tr_node *node, struct tr_effects *out)
     if (!tr_is_clustered(node))
         return;
     tr_members_log(&node->cluster);
-    mind_the_log(node);
-    if (!node->is_popping && node->phase == PHASE_READY && !node->log.is_exhausted)
-        tr_barrier_run(node);
-    tr_operations_run(node, out);
+    tr_catchup_mind_log(&node->replication);
+    if (!node->replication.is_popping && node->phase == PHASE_READY && !node->log.is_exhausted)
+        tr_catchup_run(&node->replication);
+    tr_operations_run(&node->replication, out);
     tr_claims_run(node);
     if (node->phase == PHASE_READY)
-        tr_settle_run(node, out);
+        tr_rebalance_run(&node->replication, out);
 }
 
 /* Others hear of the pops under way here before they hear that it makes no more of them. */
@@ -388,7 +396,7 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
         ask_drain(node, out);
         return;
     case TR_EVENT_SETTLE_ASKED:
-        tr_settle_asked(node);
+        tr_rebalance_asked(&node->replication);
         return;
     case TR_EVENT_CONFIGURED:
         configure(node, event->of.config);
@@ -414,8 +422,8 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
 /* What answers of the step before referred to. */
 static void give_reads(struct tr_node *node)
 {
-    while (node->read_count > 0)
-        tr_arena_give(&node->arena, node->read[--node->read_count]);
+    while (node->replication.read_count > 0)
+        tr_arena_give(&node->arena, node->replication.read[--node->replication.read_count]);
 }
 
 /* What comes many times in a turn. */
@@ -432,7 +440,7 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
     give_reads(node);
     set_clock(node, event, out);
     if (tr_is_clustered(node))
-        tr_barrier_notice(node, out);
+        tr_catchup_notice(&node->replication, out);
     handle(node, event, out);
     if (node->phase == PHASE_REPLAYING)
         tr_recovery_run(node, out);
@@ -464,21 +472,21 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
         drain(node, out);
     if (tr_is_clustered(node)) {
         tr_mono_ms wake = event->has_more ? node->time.now_ms : tr_node_wake_at(node);
-        node->wake_ms = wake > node->time.now_ms ? wake : node->time.now_ms;
+        node->replication.wake_ms = wake > node->time.now_ms ? wake : node->time.now_ms;
     }
 }
 
 static tr_mono_ms cluster_wake_at(const struct tr_node *node)
 {
     tr_mono_ms peers = tr_peers_wake_at(node);
-    tr_mono_ms operations = tr_operations_wake_at(node);
-    tr_mono_ms barrier = tr_barrier_wake_at(node);
+    tr_mono_ms operations = tr_operations_wake_at(&node->replication);
+    tr_mono_ms catchup = tr_catchup_wake_at(&node->replication);
     tr_mono_ms claims = tr_claims_wake_at(node);
     tr_mono_ms wake = peers < operations ? peers : operations;
     wake = claims < wake ? claims : wake;
-    tr_mono_ms settling = tr_settle_wake_at(node);
-    wake = settling < wake ? settling : wake;
-    return wake < barrier ? wake : barrier;
+    tr_mono_ms rebalance = tr_rebalance_wake_at(&node->replication);
+    wake = rebalance < wake ? rebalance : wake;
+    return wake < catchup ? wake : catchup;
 }
 
 tr_mono_ms tr_node_wake_at(const struct tr_node *node)
@@ -489,7 +497,8 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
         return TR_NEVER;
     if (node->is_sweeping || tr_log_wants_tick(&node->log) || tr_pops_want_tick(node))
         return node->time.now_ms;
-    bool may_pop = node->phase == PHASE_READY && (node->is_popping || tr_is_clustered(node));
+    bool may_pop =
+        node->phase == PHASE_READY && (node->replication.is_popping || tr_is_clustered(node));
     uint64_t at = may_pop ? tr_wheel_wake_at(&node->wheel) : TR_WHEEL_NEVER;
     if (at <= node->time.steady_ms && !tr_pops_can_run(node))
         at = TR_WHEEL_NEVER; /* a callback that ends, or a segment, will move it on */
@@ -502,9 +511,11 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
 
 void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *record)
 {
-    for (uint32_t i = 0; i < node->read_count; i++) {
-        if (node->read[i] == ref) {
-            tr_operation_read(node, i, record);
+    for (uint32_t i = 0; i < node->replication.read_count; i++) {
+        if (node->replication.read[i] == ref) {
+            struct tr_whole whole;
+            tr_operation_read(&node->replication, i, &whole);
+            tr_record_from_whole(&whole, record);
             return;
         }
     }
@@ -515,9 +526,10 @@ struct tr_timer_text tr_node_text(const struct tr_node *node, tr_timer_id id, ui
 {
     struct tr_timer_text text = {.id = id, .factor = factor};
     uint16_t list[TR_SET_MAX] = {0};
-    unsigned count = tr_is_clustered(node)
-                         ? tr_view_place(&node->cluster, id, tr_copies(node, factor), list)
-                         : 1;
+    unsigned count =
+        tr_is_clustered(node)
+            ? tr_view_place(&node->cluster, id, tr_set_copies(&node->replication, factor), list)
+            : 1;
     for (unsigned i = 0; i < count; i++)
         text.replicas |= node->cluster.members[list[i]].replica_bits;
     return text;
@@ -535,7 +547,14 @@ tr_wall_ms tr_node_wall(const struct tr_node *node, tr_steady_ms at_ms)
 
 void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
 {
+    const struct tr_replication *replication = &node->replication;
     *stats = node->stats;
+    stats->moved = replication->stats.moved;
+    stats->stand_ins = replication->stats.hinted;
+    stats->records_in = replication->stats.records_in;
+    stats->drops = replication->stats.drops;
+    stats->barriers = replication->stats.catchups;
+    stats->forgotten_early = replication->stats.forgotten_early;
     stats->due_waiting = node->wheel.ready.count;
     stats->flights = node->flight_count;
     stats->log_bytes = node->log.bytes + node->log.offset;
@@ -550,14 +569,16 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->is_ready = node->phase == PHASE_READY;
     stats->is_disk_full = node->log.is_refused;
     stats->is_log_full = node->log.is_exhausted;
-    stats->is_serving = node->phase == PHASE_READY && node->is_serving;
-    stats->is_popping = node->phase == PHASE_READY && node->is_popping;
-    stats->operations = node->operation_count;
+    stats->is_serving = node->phase == PHASE_READY && node->replication.is_serving;
+    stats->is_popping = node->phase == PHASE_READY && node->replication.is_popping;
+    stats->operations = node->replication.operation_count;
     stats->is_ahead = tr_clock_is_ahead(&node->cluster);
-    stats->unsettled = node->settling.unsettled;
-    stats->moving = node->settling.moves.count;
-    stats->settle_walk = node->settling.is_walking ? node->settling.cursor >> 48 : UINT16_MAX;
-    stats->is_unsettled = tr_is_clustered(node) && node->settling.is_unsettled;
+    stats->unsettled = node->replication.rebalance.unsettled;
+    stats->moving = node->replication.rebalance.moves.count;
+    stats->settle_walk = node->replication.rebalance.is_walking
+                             ? node->replication.rebalance.cursor >> 48
+                             : UINT16_MAX;
+    stats->is_unsettled = tr_is_clustered(node) && node->replication.rebalance.is_unsettled;
 }
 
 bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_tag *tag)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What this node does about each other one, in each step and when the cluster tells of it.
- *
- * When there is no room for a message, nothing is queued: the peer is behind, and is sent what it
- * lacks when there is (compare.c).
  */
 #include "node/internal.h"
 
@@ -13,7 +10,7 @@ void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_pe
 {
     const struct tr_cluster *cluster = &node->cluster;
     const struct tr_peer *peer = &cluster->peers[member];
-    const struct tr_progress *progress = &node->progress[member];
+    const struct tr_progress *progress = &node->replication.progress[member];
     *seen = (struct tr_node_peer){
         .address = tr_member_address(cluster, member),
         .role = cluster->members[member].role,
@@ -26,29 +23,9 @@ void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_pe
         .heard_ms = node->time.now_ms - peer->heard_ms,
         .clock_ms = peer->clock_ms,
         .queued = peer->count,
-        .owed = progress->owed.count,
+        .owed = progress->pending.count,
         .fill = peer->fill,
     };
-}
-
-/* Whether it tells what the other node is to have: if that is lost, the book is walked for it. Of
- * the rest somebody asks again. */
-static bool is_of_record(enum tr_message_kind kind)
-{
-    return kind == MESSAGE_OUTCOME || kind == MESSAGE_PART || kind == MESSAGE_COPY ||
-           kind == MESSAGE_DROP;
-}
-
-bool tr_send(struct tr_node *node, uint16_t index, struct tr_message message)
-{
-    struct tr_progress *progress = &node->progress[index];
-    if (tr_outbox_send(&node->cluster, index, message))
-        return true;
-    if (is_of_record(message.kind)) {
-        progress->is_behind = true;
-        progress->is_passed |= progress->cursor > 0; /* a walk under way may be beyond it */
-    }
-    return false;
 }
 
 /* ---- what heartbeats say ---- */
@@ -57,32 +34,33 @@ bool tr_send(struct tr_node *node, uint16_t index, struct tr_message message)
  * something, too, what it was told before. */
 static bool may_tell(const struct tr_node *node, uint16_t index)
 {
-    return node->is_popping || (node->is_serving && node->progress[index].has_missed);
+    return node->replication.is_popping ||
+           (node->replication.is_serving && node->replication.progress[index].has_missed);
 }
 
 /* Whether a node that waits at its barrier has yet to hear something from this one. */
 static bool owes(struct tr_node *node, uint16_t index)
 {
     const struct tr_peer *peer = &node->cluster.peers[index];
-    const struct tr_progress *progress = &node->progress[index];
+    const struct tr_progress *progress = &node->replication.progress[index];
     bool is_starting = (peer->flags & TR_BEAT_READY) == 0;
     bool has_missed = progress->has_missed && !tr_breaks(&node->trial, MUTANT_DEAF);
     bool is_early = node->time.now_ms < progress->early_until_ms;
     return progress->is_behind || node->is_claiming_all ||
            (is_starting && (peer->count > 0 || is_early)) ||
-           (has_missed && !tr_owes_nothing(node, index));
+           (has_missed && !tr_pending_is_empty(&node->replication, index));
 }
 
 static uint8_t beat_flags(struct tr_node *node, uint16_t index)
 {
     const struct tr_peer *peer = &node->cluster.peers[index];
     bool is_known = !tr_peer_knows_more(&node->cluster, index); /* else it is not counted on */
-    bool is_popping = node->is_popping && node->phase == PHASE_READY && is_known;
-    bool is_serving = node->is_serving && is_known;
+    bool is_popping = node->replication.is_popping && node->phase == PHASE_READY && is_known;
+    bool is_serving = node->replication.is_serving && is_known;
     bool has_backlog = peer->version >= 2 && tr_has_backlog(node);
     return (uint8_t)((has_backlog ? TR_BEAT_BACKLOG : 0) | (is_popping ? TR_BEAT_POPPING : 0) |
                      (is_serving ? TR_BEAT_READY : 0) |
-                     (node->settling.is_unsettled ? TR_BEAT_UNSETTLED : 0) |
+                     (node->replication.rebalance.is_unsettled ? TR_BEAT_UNSETTLED : 0) |
                      (may_tell(node, index) && owes(node, index) ? TR_BEAT_OWES : 0));
 }
 
@@ -90,9 +68,9 @@ static void fill_beat(void *context, uint16_t index, struct tr_frame *frame)
 {
     struct tr_node *node = context;
     frame->of.beat.memory_fill = (uint8_t)(100 - tr_arena_room(&node->arena) / 10);
-    frame->of.beat.disk_fill = node->log.is_refused || node->has_missed ? DISK_FULL : 0;
+    frame->of.beat.disk_fill = node->log.is_refused || node->replication.has_missed ? DISK_FULL : 0;
     frame->of.beat.flags = beat_flags(node, index);
-    frame->of.beat.popping_from_ms = node->popping_from_ms;
+    frame->of.beat.popping_from_ms = node->replication.popping_from_ms;
 }
 
 static void beat_heard(void *context, uint16_t index, const struct tr_frame *frame,
@@ -100,9 +78,9 @@ static void beat_heard(void *context, uint16_t index, const struct tr_frame *fra
 {
     struct tr_node *node = context;
     const struct tr_peer *peer = &node->cluster.peers[index];
-    struct tr_progress *progress = &node->progress[index];
+    struct tr_progress *progress = &node->replication.progress[index];
     if (has_another_view)
-        tr_settle_again(node); /* they may agree now */
+        tr_rebalance_again(&node->replication); /* they may agree now */
     bool is_full = frame->of.beat.disk_fill == DISK_FULL;
     if (is_full && !progress->has_missed) {
         progress->is_passed |= progress->cursor > 0; /* all that it may lack is looked for */
@@ -111,7 +89,7 @@ static void beat_heard(void *context, uint16_t index, const struct tr_frame *fra
     if (is_full || (peer->flags & TR_BEAT_POPPING) != 0)
         progress->has_missed = is_full;
     /* Said after it has heard of this barrier, not before a pause of ours. */
-    bool is_fresh = frame->heard_ms >= node->barrier_ms;
+    bool is_fresh = frame->heard_ms >= node->replication.catchup_ms;
     progress->has_told |= is_fresh && (peer->flags & TR_BEAT_OWES) == 0;
     tr_backlog_heard(node, index);
     if ((peer->flags & TR_BEAT_POPPING) != 0)
@@ -123,44 +101,47 @@ static void beat_heard(void *context, uint16_t index, const struct tr_frame *fra
 static void link_lost(void *context, uint16_t index)
 {
     struct tr_node *node = context;
-    struct tr_progress *progress = &node->progress[index];
-    while (progress->owed.count > 0)
-        tr_fifo_pop(&progress->owed, &node->arena);
+    struct tr_progress *progress = &node->replication.progress[index];
+    while (progress->pending.count > 0)
+        tr_fifo_pop(&progress->pending, &node->arena);
     progress->has_told = false;
     progress->is_behind = true;
     progress->cursor = 0;
     progress->passed = 0;
     progress->has_missed = false;
     progress->early_until_ms = 0;
-    tr_compare_end(node, index);
+    tr_antientropy_end(&node->replication, index);
 }
 
 static void store_lost(void *context, uint16_t index)
 {
-    tr_forget_acks(context, index);
+    struct tr_node *node = context;
+    tr_antientropy_forget_acks(&node->replication, index);
 }
 
 static void greeted(void *context, uint16_t index)
 {
     struct tr_node *node = context;
     node->claimants[index].backlog_until_ms = 0;
-    node->claimants[index].unnoted_until_ms = 0;
-    if (node->is_serving)
+    node->replication.progress[index].unnoted_until_ms = 0;
+    if (node->replication.is_serving)
         tr_send_samples(node, index);
     tr_claim_now(node);
-    tr_compare_begin(node, index);
+    tr_antientropy_begin(&node->replication, index);
 }
 
 static void up_changed(void *context, uint16_t index)
 {
+    struct tr_node *node = context;
     (void)index;
-    tr_settle_again(context); /* who moves a record, and who stands in, may be another now */
-    tr_operations_look(context);
+    tr_rebalance_again(&node->replication); /* another may move a record now, or be hinted */
+    tr_operations_look(&node->replication);
 }
 
 static void put(void *context, const struct tr_message *message, struct tr_writer *writer)
 {
-    tr_encode(context, message, writer);
+    struct tr_node *node = context;
+    tr_encode_message(&node->replication, message, writer);
 }
 
 void tr_peers_hooks(struct tr_node *node)
@@ -182,7 +163,8 @@ bool tr_all_are_told(struct tr_node *node)
     for (uint32_t i = 1; i < node->cluster.member_count; i++) {
         const struct tr_peer *peer = &node->cluster.peers[i];
         bool has_heard = peer->echo_ms > peer->sent_ms;
-        if (peer->is_up && (!has_heard || peer->count > 0 || !tr_owes_nothing(node, (uint16_t)i)))
+        if (peer->is_up && (!has_heard || peer->count > 0 ||
+                            !tr_pending_is_empty(&node->replication, (uint16_t)i)))
             return false;
     }
     return true;
@@ -195,46 +177,31 @@ static bool has_sent_claims(struct tr_node *node, uint16_t index, struct tr_effe
 {
     struct tr_cluster *cluster = &node->cluster;
     const struct tr_queue *claims = &cluster->peers[index].queues[MESSAGE_CLAIM];
-    while (!node->is_popping && claims->count > 0 && tr_outbox_has_frame_room(cluster, out))
+    while (!node->replication.is_popping && claims->count > 0 &&
+           tr_outbox_has_frame_room(cluster, out))
         tr_outbox_send_queue(cluster, index, MESSAGE_CLAIM, out);
-    return (node->is_popping || claims->count == 0) && tr_outbox_has_frame_room(cluster, out);
-}
-
-static bool has_sums(const struct tr_node *node, uint16_t index)
-{
-    const struct tr_progress *progress = &node->progress[index];
-    return progress->compare >= COMPARE_SUMMED && !progress->has_sent_sums;
-}
-
-static void send_sums(struct tr_node *node, uint16_t index, struct tr_effects *out)
-{
-    struct tr_progress *progress = &node->progress[index];
-    struct tr_frame frame = {.kind = TR_FRAME_BUCKETS,
-                             .heard_ms = node->cluster.peers[index].tick_ms};
-    struct tr_writer writer = tr_outbox_begin_frame(&node->cluster);
-    frame.of.sums = tr_arena_at(&node->arena, progress->own_sums);
-    tr_frame_put(&writer, &frame);
-    tr_outbox_end_frame(&node->cluster, index, &writer, out);
-    progress->has_sent_sums = true;
+    return (node->replication.is_popping || claims->count == 0) &&
+           tr_outbox_has_frame_room(cluster, out);
 }
 
 static void run(struct tr_node *node, uint16_t index, struct tr_effects *out)
 {
     struct tr_cluster *cluster = &node->cluster;
+    struct tr_replication *replication = &node->replication;
     const struct tr_peer *peer = &cluster->peers[index];
     bool is_stopping = node->phase == PHASE_DRAINING;
     tr_peer_look(cluster, index, out);
     if (peer->is_greeted)
-        tr_compare_run(node, index);
+        tr_antientropy_run(&node->replication, index);
     if (peer->is_up && may_tell(node, index))
-        tr_owed_run(node, index);
+        tr_pending_run(&node->replication, index);
     if (!tr_peer_greet(cluster, index, out))
         return;
     if (node->time.now_ms >= peer->beat_ms && !(is_stopping && peer->count > 0) &&
         has_sent_claims(node, index, out))
         tr_peer_beat(cluster, index, out);
-    if (has_sums(node, index) && tr_outbox_has_frame_room(cluster, out))
-        send_sums(node, index, out);
+    if (tr_antientropy_has_sums(replication, index) && tr_outbox_has_frame_room(cluster, out))
+        tr_antientropy_send_sums(replication, index, out);
     tr_outbox_send_all(cluster, index, out);
 }
 
@@ -252,8 +219,8 @@ tr_mono_ms tr_peers_wake_at(const struct tr_node *node)
         const struct tr_peer *peer = &node->cluster.peers[index];
         if (!peer->is_linked)
             continue;
-        bool wants_tick =
-            tr_compare_wants_tick(node, index) || (!peer->is_sending && has_sums(node, index));
+        bool wants_tick = tr_antientropy_wants_tick(&node->replication, index) ||
+                          (!peer->is_sending && tr_antientropy_has_sums(&node->replication, index));
         tr_mono_ms at = wants_tick ? node->time.now_ms : tr_peer_wake_at(&node->cluster, index);
         wake = at < wake ? at : wake;
     }

@@ -16,9 +16,6 @@
 
 #define LOOK_MS           100 /* whether it is its turn by now */
 #define TOMBSTONE_LOOK_MS 15000
-#define TOMBSTONE_SIZE    128 /* bytes, with its entries in the wheel and the index */
-#define KNOWN_SHARE       32  /* of the memory, for tombstones that are where they should be; */
-#define OWED_SHARE        2   /* for all of them */
 #define LIMIT_LEAST       1
 #define DUE_SLICE         2048    /* timers taken from the wheel in a step, so that none is long */
 #define RETRY_AFTER_MS    3600000 /* a receiver may ask for an hour's patience, no more */
@@ -111,7 +108,7 @@ static void fire(struct tr_node *node, tr_ref ref, uint32_t destination, struct 
     node->destinations[destination].flights++;
     tr_book_set_state(&node->book, ref, TR_STATE_FLYING);
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_FIRE);
-    node->busy_ms = node->time.now_ms;
+    node->replication.busy_ms = node->time.now_ms;
     effect->of.fire.flight = index;
     effect->of.fire.ref = ref;
     effect->of.fire.due_ms = record.head.due_ms;
@@ -211,15 +208,17 @@ static unsigned rank_of(const struct tr_node *node, const struct tr_record *reco
                         bool *is_stray)
 {
     uint16_t turns[TR_NAMES_MAX];
-    unsigned count = tr_turns(node, &record->head, record->head.order.attempt, turns);
+    unsigned count =
+        tr_set_turns(&node->replication, &record->head, record->head.order.attempt, turns);
     unsigned rank = 0;
     *is_first = true;
     for (; rank < count && turns[rank] != 0; rank++)
         *is_first &= !tr_peer_is_popping(&node->cluster, turns[rank]) &&
                      !tr_breaks(&node->trial, MUTANT_NO_TAKEOVER);
     *is_stray = rank == count;
-    unsigned others = tr_others(&record->head);
-    if (others > 0 && !tr_view_has_others(&node->cluster) && tr_view_is_new(node)) {
+    unsigned others = tr_set_others(&record->head);
+    if (others > 0 && !tr_view_has_others(&node->cluster) &&
+        tr_rebalance_is_view_new(&node->replication)) {
         tr_cover(&node->trial, RULE_LEFT_TO_OTHERS);
         *is_first = *is_stray = false;
         rank += others;
@@ -233,7 +232,7 @@ static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record
     bool is_first = false;
     bool is_stray = false;
     unsigned rank = rank_of(node, record, &is_first, &is_stray);
-    tr_steady_ms latest = record->head.due_ms + (uint64_t)rank * POSITION_MS;
+    tr_steady_ms latest = record->head.due_ms + (uint64_t)rank * TR_POSITION_MS;
     if (is_stray && !is_first) {
         tr_cover(&node->trial, RULE_STRAY_WAITS);
         return node->time.steady_ms +
@@ -243,7 +242,7 @@ static tr_steady_ms turn_at(struct tr_node *node, const struct tr_record *record
         tr_steady_ms held_ms =
             tr_held_until(node, &record->head); /* all were: not all at once, now */
         if (held_ms > record->head.due_ms)
-            latest = held_ms + (uint64_t)rank * POSITION_MS;
+            latest = held_ms + (uint64_t)rank * TR_POSITION_MS;
     }
     if (is_first || latest <= node->time.steady_ms) {
         if (rank > 0)
@@ -286,77 +285,6 @@ void tr_look_again(struct tr_node *node, tr_ref ref, tr_steady_ms at_ms)
     TR_ASSERT(is_armed);
 }
 
-/* One that is away may come back with something that nobody here has heard of, and needs a while to
- * show it. */
-static bool are_all_up(const struct tr_node *node)
-{
-    for (uint32_t i = 1; i < node->cluster.member_count; i++) {
-        const struct tr_peer *peer = &node->cluster.peers[i];
-        bool is_there = peer->is_up && node->time.now_ms >= peer->up_ms + TOMBSTONE_MS;
-        if (node->cluster.members[i].role != TR_ROLE_NONE && !is_there)
-            return false;
-    }
-    return true;
-}
-
-/* Whether tombstones take more than one part in `share` of the memory, which is for timers. */
-static bool are_many(const struct tr_node *node, unsigned share)
-{
-    uint64_t room = (uint64_t)node->arena.block_count * TR_ARENA_BLOCK / share;
-    return node->stats.tombstones > room / TOMBSTONE_SIZE;
-}
-
-/* It was taken off the list of nodes, and does not answer: it will never say that it has it. */
-static bool has_left(const struct tr_node *node, uint16_t member)
-{
-    return node->cluster.members[member].role == TR_ROLE_NONE && member != 0 &&
-           !node->cluster.peers[member].is_up;
-}
-
-/* Everybody who is to have it does, but for those that have left. */
-static bool is_spread(const struct tr_node *node, tr_ref ref, const struct tr_record *record)
-{
-    uint8_t acked = tr_book_acked(&node->book, ref);
-    for (unsigned i = 0; i < record->head.replicas.count; i++) {
-        bool has_it = record->head.replicas.members[i] == 0 || (acked & (uint8_t)(1u << i)) != 0;
-        if (!has_it && !has_left(node, record->head.replicas.members[i]))
-            return false;
-    }
-    for (unsigned i = 0; i < record->head.from.count; i++) {
-        if (!has_left(node, record->head.from.members[i]))
-            return false;
-    }
-    return true;
-}
-
-/* There is another node that is to hear of it. */
-static bool has_to_tell(const struct tr_record *record)
-{
-    for (unsigned i = 0; i < record->head.from.count; i++) {
-        if (record->head.from.members[i] != 0)
-            return true;
-    }
-    return false;
-}
-
-/* Everybody who could bring back what it ended has heard of it; while records may be elsewhere than
- * placed, nobody knows who that is. When there are too many, those go that are where they should
- * be, whoever is away. */
-static bool may_forget(struct tr_node *node, tr_ref ref, const struct tr_record *record)
-{
-    bool is_safe = tr_is_known(node, ref, &record->head) && !has_to_tell(record) &&
-                   !tr_is_wide(node) && are_all_up(node);
-    bool is_old = node->time.steady_ms >=
-                  record->head.due_ms - record->head.lag_ms + node->config.tombstone_keep_ms;
-    bool is_early = !is_safe && !is_old &&
-                    (are_many(node, OWED_SHARE) ||
-                     (are_many(node, KNOWN_SHARE) && is_spread(node, ref, record)));
-    bool may = is_safe || is_old || is_early || tr_breaks(&node->trial, MUTANT_FORGET_AT_ONCE);
-    node->stats.forgotten_early += is_early;
-    tr_cover(&node->trial, may ? RULE_TOMBSTONE_GONE : RULE_TOMBSTONE_KEPT);
-    return may;
-}
-
 /* Under a due time of its own: of all entries that it has had, one is live. */
 static void keep_tombstone(struct tr_node *node, tr_ref ref, struct tr_record *record)
 {
@@ -369,7 +297,7 @@ static void keep_tombstone(struct tr_node *node, tr_ref ref, struct tr_record *r
     tr_book_set_acked(&node->book, placed, acked);
     tr_arm(node, placed);
     if (placed != ref)
-        tr_owe(node, placed, &record->head);
+        tr_pending_add(&node->replication, placed, &record->head);
 }
 
 /* True: it was put off. */
@@ -380,14 +308,16 @@ static bool put_off(struct tr_node *node, tr_ref ref)
         return false;
     tr_book_unpack(&node->book, ref, &record);
     if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0) {
-        bool is_kept = !may_forget(node, ref, &record);
+        bool is_kept =
+            !tr_tombstone_may_forget(&node->replication, ref, &record.head, node->stats.tombstones);
         if (is_kept)
             keep_tombstone(node, ref, &record);
         return is_kept;
     }
     if ((record.head.flags & TR_RECORD_DEAD) != 0)
         return false; /* it was kept for long enough, by each on its own */
-    tr_steady_ms at_ms = node->is_popping ? turn_at(node, &record) : node->time.steady_ms + LOOK_MS;
+    tr_steady_ms at_ms =
+        node->replication.is_popping ? turn_at(node, &record) : node->time.steady_ms + LOOK_MS;
     if (at_ms <= node->time.steady_ms)
         return false;
     tr_look_again(node, ref, at_ms);
@@ -406,10 +336,10 @@ static void claim_later(struct tr_node *node, tr_ref ref)
 static void run_due(struct tr_node *node, struct tr_effects *out)
 {
     struct tr_fifo_entry entry;
-    if (!node->is_popping && !tr_is_clustered(node))
+    if (!node->replication.is_popping && !tr_is_clustered(node))
         return;
     tr_wheel_advance(&node->wheel, node->time.steady_ms);
-    for (unsigned i = 0; i < tr_slice(node, DUE_SLICE); i++) {
+    for (unsigned i = 0; i < tr_replication_slice(&node->replication, DUE_SLICE); i++) {
         if (!can_fire(node) || !tr_effects_has_room(out, 8) || !tr_wheel_pop(&node->wheel, &entry))
             return;
         if (!tr_entry_is_live(node, &entry)) {
@@ -455,7 +385,7 @@ bool tr_pops_want_tick(const struct tr_node *node)
 
 /* The timer goes on with its next pop, or is over. */
 static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record,
-                    enum tr_telling telling)
+                    enum tr_replicate telling)
 {
     if (record->head.key.part > 0 || record->head.order.sequence >= tr_record_pops(record)) {
         /* Above the record that it ends, so that to have heard of one is not to know the other. */
@@ -463,7 +393,7 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record,
         order.sequence++;
         ref = tr_end(node, ref, &order);
         if (ref != TR_ARENA_NONE)
-            tr_tell(node, ref, telling);
+            tr_pending_replicate(&node->replication, ref, telling);
         return;
     }
     tr_count(node, &record->head, -1);
@@ -481,7 +411,7 @@ static void move_on(struct tr_node *node, tr_ref ref, struct tr_record *record,
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_store_log_short(node, &record->head);
     tr_arm(node, ref);
-    tr_tell(node, ref, telling);
+    tr_pending_replicate(&node->replication, ref, telling);
 }
 
 /* When a timer has too many failed pops, the oldest dead one goes, or the oldest. */
@@ -515,7 +445,7 @@ void tr_limit_parts(struct tr_node *node, tr_timer_id id, uint64_t newest, struc
     if (note != NULL)
         note->of.note.factor = record.head.factor;
     node->stats.pops_discarded++;
-    tr_drop(node, oldest);
+    tr_dropped_remove(&node->replication, oldest);
 }
 
 /* The failed pop of a timer becomes a record of its own, due or dead. False: no memory for it. */
@@ -528,7 +458,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     tr_cover(&node->trial, RULE_SPLIT_OFF);
     tr_ref old = tr_book_find(&node->book, &part.head.key);
     if (old != TR_ARENA_NONE) { /* a dead one of an older version */
-        tr_drop(node, old);
+        tr_dropped_remove(&node->replication, old);
     }
     tr_ref ref = tr_book_insert(&node->book, &part);
     if (ref == TR_ARENA_NONE)
@@ -536,7 +466,7 @@ static bool split(struct tr_node *node, const struct tr_record *record, struct t
     tr_store_log_record(node, ref, &part);
     tr_count(node, &part.head, 1);
     tr_arm(node, ref);
-    tr_tell(node, ref, TELL_PART);
+    tr_pending_replicate(&node->replication, ref, REPLICATE_PART);
     tr_limit_parts(node, part.head.key.id, part.head.key.part, out);
     return true;
 }
@@ -558,7 +488,7 @@ static void put_back(struct tr_node *node, tr_ref ref, const struct tr_record *r
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_store_log_short(node, &record->head);
     tr_arm(node, ref);
-    tr_tell(node, ref, TELL_AT_ONCE);
+    tr_pending_replicate(&node->replication, ref, REPLICATE_AT_ONCE);
 }
 
 /* `before` is the record as the book has it, `record` the same with its last attempt. */
@@ -579,14 +509,14 @@ static void die(struct tr_node *node, tr_ref ref, struct tr_record *before,
     dead.head.lag_ms += due_ms - dead.head.due_ms;
     dead.head.due_ms = due_ms;
     if (record->head.key.part == 0 && split(node, &dead, out)) {
-        move_on(node, ref, before, TELL_DURABLE);
+        move_on(node, ref, before, REPLICATE_DURABLE);
         return;
     }
     if (record->head.key.part == 0 && record->head.order.sequence < tr_record_pops(record)) {
         /* No memory to keep it: told, and the timer goes on. */
         node->stats.pops_discarded++;
         tr_note(out, TR_NOTE_DISCARDED, record->head.key.id, record->head.order.sequence);
-        move_on(node, ref, before, TELL_DURABLE);
+        move_on(node, ref, before, REPLICATE_DURABLE);
         return;
     }
     tr_count(node, &before->head, -1);
@@ -621,7 +551,7 @@ static void fail(struct tr_node *node, tr_ref ref, struct tr_record *record,
     record->head.due_ms = retry_ms;
     record->head.lag_ms = retry_ms - own_ms;
     if (has_next && next_ms <= retry_ms && split(node, record, out)) {
-        move_on(node, ref, &before, TELL_DURABLE);
+        move_on(node, ref, &before, REPLICATE_DURABLE);
         return;
     }
     tr_count(node, &before.head, -1);
@@ -651,7 +581,7 @@ static void book_outcome(struct tr_node *node, const struct tr_flight *flight,
     bool is_success = flight->result == TR_CALLBACK_ANSWERED && flight->status / 100 == 2;
     if (is_success) {
         node->stats.pops_delivered++;
-        move_on(node, flight->ref, record, TELL_AT_ONCE);
+        move_on(node, flight->ref, record, REPLICATE_AT_ONCE);
     } else {
         fail(node, flight->ref, record, flight, out);
     }
@@ -666,7 +596,7 @@ void tr_pops_finish(struct tr_node *node, struct tr_effects *out)
         bool is_there = find_flown(node, flight, &record);
         if (is_there &&
             (!tr_log_has_room(&node->log, OUTCOME_ROOM + tr_log_record_bound(&record), false) ||
-             (tr_is_clustered(node) && !tr_has_room(node, &record.head))))
+             (tr_is_clustered(node) && !tr_replication_has_room(&node->replication, &record.head))))
             return;
         node->ended_first = flight->next;
         if (node->ended_first == NONE)

@@ -162,7 +162,7 @@ void tr_recovery_hooks(struct tr_node *node)
  * about that of their making, and fast. False: not done yet. */
 static bool arm_all(struct tr_node *node)
 {
-    for (unsigned i = 0; i < tr_slice(node, ARM_SLICE); i++) {
+    for (unsigned i = 0; i < tr_replication_slice(&node->replication, ARM_SLICE); i++) {
         tr_ref ref = tr_arena_next_record(&node->arena, node->armed);
         if (ref == TR_ARENA_NONE)
             return true;

@@ -27,7 +27,7 @@ static void answer(const struct request *request, unsigned status, const char *d
 static bool admit(const struct request *request, size_t size, bool is_new)
 {
     struct tr_node *node = request->node;
-    if (node->phase != PHASE_READY || !node->is_serving)
+    if (node->phase != PHASE_READY || !node->replication.is_serving)
         answer(request, 503,
                node->phase == PHASE_DRAINING ? "the node is stopping" : "the node is starting");
     else if (tr_clock_is_ahead(&node->cluster))
@@ -77,6 +77,26 @@ static void fill(const struct tr_node *node, const struct tr_timer_body *body,
     memcpy(record->tags, body->tags, body->tag_count * sizeof body->tags[0]);
     /* The millisecond that has begun counts as a whole one: never early. */
     record->head.due_ms = node->time.steady_ms + body->interval_ms + (body->interval_ms > 0);
+}
+
+/* In a cluster: what other nodes have a part in. */
+static void begin(const struct request *request, const struct tr_record *record)
+{
+    const struct tr_event *event = request->event;
+    enum tr_api_kind kind = event->of.request.kind;
+    const struct tr_api_request *query = event->of.request.query;
+    struct tr_request asked = {
+        .kind = kind == TR_API_CREATE    ? OPERATION_CREATE
+                : kind == TR_API_READ    ? OPERATION_READ
+                : kind == TR_API_REDRIVE ? OPERATION_PERFORM
+                                         : OPERATION_REPLACE,
+        .token = event->of.request.token,
+        .filter = kind == TR_API_CREATE ? 0 : event->of.request.timer.replicas,
+        .argument = kind == TR_API_REDRIVE && query->has_sequence ? query->sequence : 0,
+    };
+    struct tr_whole whole;
+    tr_record_to_whole(record, &whole);
+    tr_operation_begin(&request->node->replication, &asked, &whole, request->out);
 }
 
 /* Stores a timer, logs it, and answers when that is durable. `ref` is what it replaces, if any. */
@@ -137,7 +157,7 @@ static void create(const struct request *request)
     record.head.factor = body->factor > 0 ? body->factor : DEFAULT_FACTOR;
     node->stats.created++;
     if (tr_is_clustered(node))
-        tr_operation_begin(node, request->event, &record, request->out);
+        begin(request, &record);
     else
         store(request, &record, TR_ARENA_NONE);
 }
@@ -216,7 +236,7 @@ static void replace(const struct request *request)
         record.head.flags |= tr_book_flags(&node->book, ref) & TR_RECORD_KEYED;
     node->stats.replaced++;
     if (tr_is_clustered(node)) {
-        tr_operation_begin(node, request->event, &record, request->out);
+        begin(request, &record);
         return;
     }
     if (store(request, &record, ref))
@@ -233,7 +253,7 @@ static void cancel_widely(const struct request *request, uint32_t factor)
         .head.order.version = tr_clock_stamp(&node->cluster, version_of(node, id)),
         .head.order.version_node = node->cluster.stamp_node,
         .head.order.sequence = 1,
-        .head.due_ms = node->time.steady_ms + TOMBSTONE_MS,
+        .head.due_ms = node->time.steady_ms + TR_TOMBSTONE_MS,
         .head.factor = factor,
         .head.flags = TR_RECORD_TOMBSTONE,
         .uri = {"", 0},
@@ -241,7 +261,7 @@ static void cancel_widely(const struct request *request, uint32_t factor)
         .content_type = {"", 0},
     };
     node->stats.cancelled++;
-    tr_operation_begin(node, request->event, &record, request->out);
+    begin(request, &record);
 }
 
 static void cancel(const struct request *request)
@@ -277,7 +297,7 @@ static void begin_asking(const struct request *request)
         .head.key.id = text->id,
         .head.factor = text->factor > 0 ? text->factor : DEFAULT_FACTOR,
     };
-    tr_operation_begin(request->node, request->event, &record, request->out);
+    begin(request, &record);
 }
 
 static void read_timer(const struct request *request)
@@ -287,7 +307,7 @@ static void read_timer(const struct request *request)
     tr_timer_id id = request->event->of.request.timer.id;
     tr_ref found = TR_ARENA_NONE;
     struct tr_record record;
-    if (node->phase < PHASE_READY || !node->is_serving) {
+    if (node->phase < PHASE_READY || !node->replication.is_serving) {
         answer(request, 503, "the node is starting");
         return;
     }
@@ -358,7 +378,7 @@ static bool is_for_node(const struct tr_node *node, tr_ref ref, const struct tr_
     unsigned count = 1;
     if (tr_is_clustered(node))
         count = tr_view_place(&node->cluster, record.head.key.id,
-                              tr_copies(node, record.head.factor), placed);
+                              tr_set_copies(&node->replication, record.head.factor), placed);
     for (unsigned i = 0; i < count; i++) {
         if (placed[i] == member)
             return true;
@@ -387,7 +407,7 @@ static void list(const struct request *request)
 {
     struct tr_node *node = request->node;
     const struct tr_api_request *query = request->event->of.request.query;
-    if (node->phase < PHASE_READY || !node->is_serving) {
+    if (node->phase < PHASE_READY || !node->replication.is_serving) {
         answer(request, 503, "the node is starting");
         return;
     }
@@ -424,7 +444,8 @@ static void list(const struct request *request)
 
 bool tr_has_parts_room(const struct tr_node *node)
 {
-    return tr_can_wait(node) && tr_log_has_room(&node->log, PARTS_ROOM, false);
+    return tr_replication_can_wait(&node->replication) &&
+           tr_log_has_room(&node->log, PARTS_ROOM, false);
 }
 
 static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *record,
@@ -451,7 +472,7 @@ static void redrive_one(struct tr_node *node, tr_ref ref, struct tr_record *reco
     waiting.factor = record->head.factor;
     waiting.has_location = true;
     tr_log_wait(&node->log, waiting);
-    tr_tell(node, ref, TELL_DURABLE);
+    tr_pending_replicate(&node->replication, ref, REPLICATE_DURABLE);
 }
 
 /* Tries the dead pops of a timer again, all of them or the one asked for. */
@@ -497,7 +518,7 @@ static void redrive(const struct request *request)
 void tr_request(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     struct request request = {node, event, out};
-    node->busy_ms = node->time.now_ms;
+    node->replication.busy_ms = node->time.now_ms;
     switch (event->of.request.kind) {
     case TR_API_CREATE:
         create(&request);

@@ -59,10 +59,10 @@ static void draw_record(struct world *world, struct tr_frame_record *frame)
     record->head.replicas.count = (uint8_t)sim_draw(world, TR_SET_MAX + 1);
     record->head.from.count = (uint8_t)sim_draw(world, TR_FROM_MAX + 1);
     for (unsigned i = 0; i < record->head.replicas.count; i++)
-        frame->list[i] = draw_address(world);
+        frame->names.list[i] = draw_address(world);
     for (unsigned i = 0; i < record->head.from.count; i++)
-        frame->from[i] = draw_address(world);
-    frame->due_in_ms = (int64_t)draw_number(world);
+        frame->names.from[i] = draw_address(world);
+    frame->names.due_in_ms = (int64_t)draw_number(world);
     bool has_uri = !sim_chance(world, 4);
     record->uri = has_uri ? TR_SPAN("http://receiver-1/pop") : (struct tr_span){"", 0};
     record->opaque = TR_SPAN("1 hostile");
@@ -140,7 +140,7 @@ static void put_entry(struct world *world, struct tr_writer *writer, enum tr_fra
     if (kind == TR_FRAME_COPIES)
         tr_frame_put_record(writer, &frame);
     else if (kind == TR_FRAME_OUTCOMES)
-        tr_frame_put_outcome(writer, &frame.record.head, frame.due_in_ms,
+        tr_frame_put_outcome(writer, &frame.record.head, frame.names.due_in_ms,
                              (uint32_t)draw_number(world));
     else if (kind == TR_FRAME_ACKS || kind == TR_FRAME_CLAIMS)
         tr_frame_put_key(writer, &frame.record.head);

@@ -71,11 +71,11 @@ static void say_record(const struct world *world, struct words *words,
     say(words, "%s%s(", (record->head.flags & TR_RECORD_TOMBSTONE) != 0 ? "x" : "",
         (record->head.flags & TR_RECORD_DEAD) != 0 ? "!" : "");
     for (unsigned i = 0; i < record->head.replicas.count; i++)
-        say(words, "%s", letter(world, frame->list[i]));
+        say(words, "%s", letter(world, frame->names.list[i]));
     if (record->head.from.count > 0)
         say(words, (record->head.flags & TR_RECORD_MOVING) != 0 ? "<" : "|");
     for (unsigned i = 0; i < record->head.from.count; i++)
-        say(words, "%s", letter(world, frame->from[i]));
+        say(words, "%s", letter(world, frame->names.from[i]));
     say(words, ")");
 }
 
@@ -149,11 +149,11 @@ void sim_tell_records(struct world *world, uint32_t index, bool are_over)
         struct words words = {.size = 0};
         bool is_here = false;
         for (unsigned i = 0; i < record->head.replicas.count; i++) {
-            frame.list[i] = tr_node_member_address(node, record->head.replicas.members[i]);
+            frame.names.list[i] = tr_node_member_address(node, record->head.replicas.members[i]);
             is_here |= record->head.replicas.members[i] == 0;
         }
         for (unsigned i = 0; i < record->head.from.count; i++)
-            frame.from[i] = tr_node_member_address(node, record->head.from.members[i]);
+            frame.names.from[i] = tr_node_member_address(node, record->head.from.members[i]);
         say_record(world, &words, &frame);
         bool is_over = (record->head.flags & TR_RECORD_TOMBSTONE) != 0;
         bool is_away = (record->head.flags & TR_RECORD_MOVING) != 0 || !is_here;

@@ -247,9 +247,9 @@ size_t tr_frame_record_bound(const struct tr_frame_record *from)
     size_t size = TR_KEY_ORDER_MAX + 8 * TR_VARINT_MAX + 8 + record->uri.size +
                   record->content_type.size + record->opaque.size;
     for (unsigned i = 0; i < record->head.replicas.count; i++)
-        size += from->list[i].size + 2;
+        size += from->names.list[i].size + 2;
     for (unsigned i = 0; i < record->head.from.count; i++)
-        size += from->from[i].size + 2;
+        size += from->names.from[i].size + 2;
     for (unsigned i = 0; i < record->tag_count; i++)
         size += record->tags[i].name.size + (size_t)2 * TR_VARINT_MAX;
     return size;
@@ -275,13 +275,13 @@ static uint8_t get_names(struct tr_reader *in, struct tr_span *names, unsigned m
 void tr_frame_put_record(struct tr_writer *out, const struct tr_frame_record *from)
 {
     const struct tr_record *record = &from->record;
-    put_times(out, &record->head, from->due_in_ms);
+    put_times(out, &record->head, from->names.due_in_ms);
     tr_put_varint(out, record->interval_ms);
     tr_put_varint(out, record->repeat_ms);
     tr_put_number(out, record->head.factor, 1);
     tr_put_number(out, 0, 1); /* once: who had this version */
-    put_names(out, from->list, record->head.replicas.count);
-    put_names(out, from->from, record->head.from.count);
+    put_names(out, from->names.list, record->head.replicas.count);
+    put_names(out, from->names.from, record->head.from.count);
     tr_put_number(out, record->tag_count, 1);
     for (unsigned i = 0; i < record->tag_count; i++) {
         tr_put_span(out, record->tags[i].name);
@@ -306,7 +306,7 @@ static void get_tags(struct tr_reader *in, struct tr_record *record)
 bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
 {
     struct tr_record *record = &into->record;
-    if (!get_times(in, &record->head, &into->due_in_ms))
+    if (!get_times(in, &record->head, &into->names.due_in_ms))
         return false;
     record->head.due_ms = 0;
     record->head.segment = 0;
@@ -314,8 +314,8 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
     record->repeat_ms = tr_get_varint(in);
     record->head.factor = (uint32_t)tr_get_number(in, 1);
     tr_get_number(in, 1); /* once: who had this version */
-    record->head.replicas.count = get_names(in, into->list, TR_SET_MAX);
-    record->head.from.count = get_names(in, into->from, TR_FROM_MAX);
+    record->head.replicas.count = get_names(in, into->names.list, TR_SET_MAX);
+    record->head.from.count = get_names(in, into->names.from, TR_FROM_MAX);
     record->head.from.gone = 0;
     get_tags(in, record);
     record->uri = tr_get_span(in);
@@ -330,41 +330,67 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
 
 /* ---- what operations ask, and hear ---- */
 
+void tr_frame_put_write_head(struct tr_writer *out, uint64_t operation, enum tr_write_mode mode)
+{
+    tr_put_varint(out, operation);
+    tr_put_number(out, (uint64_t)mode, 1);
+}
+
 void tr_frame_put_write(struct tr_writer *out, const struct tr_frame_write *write)
 {
-    tr_put_varint(out, write->operation);
-    tr_put_number(out, (uint64_t)write->mode, 1);
+    tr_frame_put_write_head(out, write->operation, write->mode);
     tr_frame_put_record(out, &write->record);
+}
+
+bool tr_frame_get_write_head(struct tr_reader *in, uint64_t *operation, enum tr_write_mode *mode)
+{
+    if (in->at == in->end)
+        return false;
+    *operation = tr_get_varint(in);
+    *mode = (enum tr_write_mode)get_limited(in, 1, TR_WRITE_REPLACE);
+    in->is_short |= (unsigned)*mode == 0;
+    return !in->is_short;
 }
 
 bool tr_frame_get_write(struct tr_reader *in, struct tr_frame_write *write)
 {
-    if (in->at == in->end)
+    if (!tr_frame_get_write_head(in, &write->operation, &write->mode))
         return false;
-    write->operation = tr_get_varint(in);
-    write->mode = (enum tr_write_mode)get_limited(in, 1, TR_WRITE_REPLACE);
-    bool has_record = tr_frame_get_record(in, &write->record);
-    in->is_short |= (unsigned)write->mode == 0 || !has_record;
+    in->is_short |= !tr_frame_get_record(in, &write->record);
     return !in->is_short;
+}
+
+void tr_frame_put_answer_head(struct tr_writer *out, uint64_t operation,
+                              enum tr_frame_result result, bool has_record)
+{
+    tr_put_varint(out, operation);
+    tr_put_number(out, (uint64_t)result, 1);
+    tr_put_number(out, has_record, 1);
 }
 
 void tr_frame_put_answer(struct tr_writer *out, const struct tr_frame_answer *answer)
 {
-    tr_put_varint(out, answer->operation);
-    tr_put_number(out, (uint64_t)answer->result, 1);
-    tr_put_number(out, answer->has_record, 1);
+    tr_frame_put_answer_head(out, answer->operation, answer->result, answer->has_record);
     if (answer->has_record)
         tr_frame_put_record(out, &answer->record);
 }
 
-bool tr_frame_get_answer(struct tr_reader *in, struct tr_frame_answer *answer)
+bool tr_frame_get_answer_head(struct tr_reader *in, uint64_t *operation,
+                              enum tr_frame_result *result, bool *has_record)
 {
     if (in->at == in->end)
         return false;
-    answer->operation = tr_get_varint(in);
-    answer->result = (enum tr_frame_result)get_limited(in, 1, TR_RESULT_HELD);
-    answer->has_record = get_limited(in, 1, 1) == 1;
-    in->is_short |= (unsigned)answer->result == 0;
+    *operation = tr_get_varint(in);
+    *result = (enum tr_frame_result)get_limited(in, 1, TR_RESULT_HELD);
+    *has_record = get_limited(in, 1, 1) == 1;
+    in->is_short |= (unsigned)*result == 0;
+    return !in->is_short;
+}
+
+bool tr_frame_get_answer(struct tr_reader *in, struct tr_frame_answer *answer)
+{
+    if (!tr_frame_get_answer_head(in, &answer->operation, &answer->result, &answer->has_record))
+        return false;
     in->is_short |= answer->has_record && !tr_frame_get_record(in, &answer->record);
     return !in->is_short;
 }

@@ -69,12 +69,17 @@ enum tr_beat_flag {
     TR_BEAT_BACKLOG = 16, /* from version 2 on: it has more pops under way than it claims */
 };
 
-/* A record that travels. Its list is by name; `due_ms` is a delta, which may be past. */
+/* What a record that travels has instead of times and indexes of members, which mean something on
+ * one node alone: when it is due from now, which may be past, and addresses. */
+struct tr_frame_names {
+    int64_t due_in_ms;
+    struct tr_span list[TR_SET_MAX];  /* head.replicas.count of them */
+    struct tr_span from[TR_FROM_MAX]; /* head.from.count of them */
+};
+
 struct tr_frame_record {
     struct tr_record record;
-    int64_t due_in_ms;
-    struct tr_span list[TR_SET_MAX];  /* record.head.replicas.count of them */
-    struct tr_span from[TR_FROM_MAX]; /* record.head.from.count of them */
+    struct tr_frame_names names;
 };
 
 struct tr_frame {
@@ -141,6 +146,10 @@ void tr_frame_put_record(struct tr_writer *writer, const struct tr_frame_record 
 void tr_frame_put_write(struct tr_writer *writer, const struct tr_frame_write *write);
 void tr_frame_put_answer(struct tr_writer *writer, const struct tr_frame_answer *answer);
 void tr_frame_put_ask(struct tr_writer *writer, const struct tr_frame_ask *ask);
+/* Without the record, which follows. */
+void tr_frame_put_write_head(struct tr_writer *writer, uint64_t operation, enum tr_write_mode mode);
+void tr_frame_put_answer_head(struct tr_writer *writer, uint64_t operation,
+                              enum tr_frame_result result, bool has_record);
 
 /* At least what tr_frame_put_record takes. */
 size_t tr_frame_record_bound(const struct tr_frame_record *record);
@@ -159,5 +168,9 @@ bool tr_frame_get_record(struct tr_reader *reader, struct tr_frame_record *recor
 bool tr_frame_get_write(struct tr_reader *reader, struct tr_frame_write *write);
 bool tr_frame_get_answer(struct tr_reader *reader, struct tr_frame_answer *answer);
 bool tr_frame_get_ask(struct tr_reader *reader, struct tr_frame_ask *ask);
+bool tr_frame_get_write_head(struct tr_reader *reader, uint64_t *operation,
+                             enum tr_write_mode *mode);
+bool tr_frame_get_answer_head(struct tr_reader *reader, uint64_t *operation,
+                              enum tr_frame_result *result, bool *has_record);
 
 #endif

@@ -26,9 +26,12 @@ static const struct tr_frame_record sample = {
             .content_type = {"text/x", 6},
             .tags = {{{"calls", 5}, 4}},
         },
-    .due_in_ms = -1234,
-    .list = {{"a:1", 3}, {"b:1", 3}, {"c:1", 3}},
-    .from = {{"d:1", 3}, {"a:1", 3}},
+    .names =
+        {
+            .due_in_ms = -1234,
+            .list = {{"a:1", 3}, {"b:1", 3}, {"c:1", 3}},
+            .from = {{"d:1", 3}, {"a:1", 3}},
+        },
 };
 
 static size_t encode(uint8_t *bytes, size_t cap, const struct tr_frame *frame,
@@ -57,13 +60,13 @@ static void a_record_is_read_back(void **state)
     assert_true(tr_frame_get_record(&in, &record));
     assert_int_equal(tr_order_compare(&sample.record.head.order, &record.record.head.order), 0);
     assert_int_equal(record.record.head.key.id, sample.record.head.key.id);
-    assert_int_equal(record.due_in_ms, -1234);
+    assert_int_equal(record.names.due_in_ms, -1234);
     assert_int_equal(record.record.head.lag_ms, 40);
     assert_int_equal(record.record.repeat_ms, 600000);
     assert_int_equal(record.record.head.replicas.count, 3);
-    assert_true(tr_span_equals(record.list[2], sample.list[2]));
+    assert_true(tr_span_equals(record.names.list[2], sample.names.list[2]));
     assert_int_equal(record.record.head.from.count, 2);
-    assert_true(tr_span_equals(record.from[0], sample.from[0]));
+    assert_true(tr_span_equals(record.names.from[0], sample.names.from[0]));
     assert_true(tr_span_equals(record.record.opaque, sample.record.opaque));
     assert_true(tr_span_equals(record.record.uri, sample.record.uri));
     assert_int_equal(record.record.tags[0].count, 4);

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/random.h"
-#include "node/recent.h"
+#include "replication/recent.h"
 
 #define NOTES 64
 #define KEYS  200

@@ -2,18 +2,10 @@
 /*
  * Keeping records, changing them and letting them go: in the book, in the log, in the wheel and in
  * the counts at once.
- *
- * What was let go lately is remembered for a while, by a table of fixed size: a copy that was on
- * its way must not bring it back.
  */
 #include "node/internal.h"
 
-#define DROP_YOUNG_MS 2000
 #define RECLAIM_SLICE 1024 /* records looked at in a step */
-#define ROOM_BESIDE   4096 /* bytes of the log beside a record: names of nodes, its parts */
-
-_Static_assert(TOMBSTONE_MS >= 3 * TR_FRAME_LIFE_MS,
-               "a tombstone outlives what may bring back what it ended");
 
 void tr_arm(struct tr_node *node, tr_ref ref)
 {
@@ -42,18 +34,6 @@ void tr_count(struct tr_node *node, const struct tr_head *head, int by)
         node->stats.copies += (uint64_t)(int64_t)by;
 }
 
-/* Who held it on its way, and is not of the list, is to be told that it is over. */
-void tr_let_others_go(struct tr_head *head)
-{
-    uint8_t count = head->from.count;
-    head->from.count = 0;
-    head->from.gone = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (head->from.members[i] != 0 && !tr_is_listed(head, head->from.members[i]))
-            head->from.members[head->from.count++] = head->from.members[i];
-    }
-}
-
 void tr_strip(struct tr_record *record)
 {
     record->interval_ms = 0;
@@ -66,10 +46,15 @@ void tr_strip(struct tr_record *record)
 
 /* ---- entries of the log ---- */
 
+static void touched(struct tr_node *node, tr_timer_id id)
+{
+    tr_antientropy_touched(&node->replication, tr_book_hash(id));
+}
+
 void tr_store_log_record(struct tr_node *node, tr_ref ref, const struct tr_record *record)
 {
     struct tr_log *log = &node->log;
-    tr_compare_touched(node, record->head.key.id);
+    touched(node, record->head.key.id);
     if (!log->config.has_log)
         return;
     tr_log_put_record(tr_log_writer(log), record);
@@ -78,7 +63,7 @@ void tr_store_log_record(struct tr_node *node, tr_ref ref, const struct tr_recor
 
 void tr_store_log_short(struct tr_node *node, const struct tr_head *head)
 {
-    tr_compare_touched(node, head->key.id);
+    touched(node, head->key.id);
     if (!node->log.config.has_log)
         return;
     tr_log_put_short(tr_log_writer(&node->log), TR_LOG_SHORT, head);
@@ -88,7 +73,7 @@ void tr_store_log_short(struct tr_node *node, const struct tr_head *head)
 void tr_store_log_end(struct tr_node *node, enum tr_log_type type, const struct tr_head *head)
 {
     TR_ASSERT(type == TR_LOG_TOMBSTONE || type == TR_LOG_DROP);
-    tr_compare_touched(node, head->key.id);
+    touched(node, head->key.id);
     if (!node->log.config.has_log)
         return;
     tr_log_put_short(tr_log_writer(&node->log), type, head);
@@ -113,7 +98,7 @@ void tr_store_copy_oldest(struct tr_node *node, uint64_t *cursor)
         uint64_t hash = tr_book_hash(tr_book_id(&node->book, ref));
         bool is_next = hash != *cursor;
         *cursor = hash;
-        if (is_next && i >= tr_slice(node, RECLAIM_SLICE))
+        if (is_next && i >= tr_replication_slice(&node->replication, RECLAIM_SLICE))
             return;
         if (!tr_log_is_oldest(&node->log, tr_book_segment(&node->book, ref)))
             continue;
@@ -149,8 +134,8 @@ tr_ref tr_end(struct tr_node *node, tr_ref ref, const struct tr_order *order)
         return TR_ARENA_NONE;
     }
     bool is_keyed = (record.head.flags & TR_RECORD_KEYED) != 0;
-    uint64_t keep_ms = tr_breaks(&node->trial, MUTANT_FORGET_AT_ONCE) ? 0 : TOMBSTONE_MS;
-    tr_let_others_go(&record.head);
+    uint64_t keep_ms = tr_breaks(&node->trial, MUTANT_FORGET_AT_ONCE) ? 0 : TR_TOMBSTONE_MS;
+    tr_set_drop_others(&record.head);
     record.head.flags = (uint8_t)((record.head.flags & TR_RECORD_KEYED) | TR_RECORD_TOMBSTONE);
     record.head.due_ms = node->time.steady_ms + (is_keyed ? node->config.key_keep_ms : keep_ms);
     record.head.lag_ms = 0;
@@ -209,90 +194,7 @@ tr_ref tr_change(struct tr_node *node, tr_ref ref, const struct tr_head *before,
     return ref;
 }
 
-bool tr_can_wait(const struct tr_node *node)
-{
-    return tr_log_can_wait(&node->log, 2 * (TR_PARTS_MAX + 1));
-}
-
-bool tr_has_room(const struct tr_node *node, const struct tr_head *head)
-{
-    return node->cluster.members_logged == node->cluster.member_count && tr_can_wait(node) &&
-           tr_log_has_room(&node->log, tr_log_head_bound(head) + ROOM_BESIDE, false);
-}
-
 /* ---- letting go ---- */
-
-/* A note that is as young as that may still be needed: no frame is on its way for longer, but for
- * links that have failed. */
-static tr_mono_ms free_from(const struct tr_node *node)
-{
-    return node->time.now_ms + TOMBSTONE_MS - DROP_YOUNG_MS;
-}
-
-bool tr_can_drop(const struct tr_node *node, const struct tr_key *key)
-{
-    bool can = !tr_is_clustered(node) || tr_recent_has_place(&node->dropped, key, free_from(node));
-    if (!can)
-        tr_cover(&node->trial, RULE_DROPS_FULL);
-    return can;
-}
-
-/* A key that no part has: what is noted of the timer itself stays. */
-static struct tr_key taken_back_key(const struct tr_head *head)
-{
-    return (struct tr_key){head->key.id, ~head->order.version};
-}
-
-static const struct tr_recent_note *find_taken_back(const struct tr_node *node,
-                                                    const struct tr_head *head)
-{
-    struct tr_key key = taken_back_key(head);
-    const struct tr_recent_note *note = tr_recent_find(&node->dropped, &key);
-    bool is_it = note != NULL && note->until_ms > node->time.now_ms &&
-                 note->order.version == head->order.version &&
-                 note->order.version_node == head->order.version_node;
-    return is_it ? note : NULL;
-}
-
-bool tr_is_taken_back(const struct tr_node *node, const struct tr_head *head)
-{
-    return node->dropped.busy_until_ms > node->time.now_ms && find_taken_back(node, head) != NULL;
-}
-
-const struct tr_order *tr_find_dropped(const struct tr_node *node, const struct tr_head *head)
-{
-    if (node->dropped.busy_until_ms <= node->time.now_ms)
-        return NULL;
-    struct tr_order order = head->order;
-    const struct tr_recent_note *dropped = tr_recent_find(&node->dropped, &head->key);
-    if (dropped != NULL && dropped->until_ms > node->time.now_ms &&
-        tr_order_compare(&dropped->order, &order) >= 0)
-        return &dropped->order;
-    dropped = find_taken_back(node, head);
-    return dropped != NULL ? &dropped->order : NULL;
-}
-
-static void note_dropped(struct tr_node *node, const struct tr_head *head, const struct tr_key *key)
-{
-    if (!tr_is_clustered(node) || tr_find_dropped(node, head) != NULL)
-        return;
-    struct tr_recent_note *note = tr_recent_place(&node->dropped, key, free_from(node));
-    if (note == NULL)
-        return; /* who could wait has asked tr_can_drop */
-    note->order = head->order;
-    tr_recent_keep(&node->dropped, note, node->time.now_ms + TOMBSTONE_MS);
-}
-
-void tr_note_dropped(struct tr_node *node, const struct tr_head *head)
-{
-    note_dropped(node, head, &head->key);
-}
-
-void tr_note_taken_back(struct tr_node *node, const struct tr_head *head)
-{
-    struct tr_key key = taken_back_key(head);
-    note_dropped(node, head, &key);
-}
 
 void tr_forget(struct tr_node *node, tr_ref ref)
 {
@@ -303,12 +205,4 @@ void tr_forget(struct tr_node *node, tr_ref ref)
     tr_store_log_dead(node, &record);
     tr_count(node, &record.head, -1);
     tr_book_remove(&node->book, ref);
-}
-
-void tr_drop(struct tr_node *node, tr_ref ref)
-{
-    struct tr_record record;
-    tr_book_unpack(&node->book, ref, &record);
-    tr_note_dropped(node, &record.head);
-    tr_forget(node, ref);
 }

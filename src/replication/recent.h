@@ -9,8 +9,8 @@
  * Owns:    nothing; the notes are the caller's memory.
  * Bounds:  `cap` notes. A set of slots may be full while others are empty.
  */
-#ifndef TR_NODE_RECENT_H
-#define TR_NODE_RECENT_H
+#ifndef TR_REPLICATION_RECENT_H
+#define TR_REPLICATION_RECENT_H
 
 #include "base/record.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/recent.h"
+#include "replication/recent.h"
 
 #include "base/assert.h"
 #include "base/hash.h"

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The timers as replication sees them: the table of functions that it asks. */
+#include "node/internal.h"
+
+#define NEAR_MS 1000 /* a timer that is due sooner pops before it moves */
+
+_Static_assert(sizeof(struct tr_record) <= sizeof(struct tr_whole), "a timer fits");
+_Static_assert(offsetof(struct tr_record, head) == 0, "both begin with the head");
+
+void tr_record_to_whole(const struct tr_record *record, struct tr_whole *whole)
+{
+    memcpy(whole, record, sizeof *record);
+}
+
+void tr_record_from_whole(const struct tr_whole *whole, struct tr_record *record)
+{
+    memcpy(record, whole, sizeof *record);
+}
+
+/* ---- reading ---- */
+
+static tr_ref find(void *context, const struct tr_key *key, bool *has_any)
+{
+    const struct tr_node *node = context;
+    return has_any != NULL ? tr_book_find_part(&node->book, key, has_any)
+                           : tr_book_find(&node->book, key);
+}
+
+/* Its live part, or what remains of it. */
+static tr_ref find_shown(void *context, tr_timer_id id)
+{
+    const struct tr_node *node = context;
+    struct tr_index_walk walk;
+    tr_ref found = TR_ARENA_NONE;
+    unsigned best = 0;
+    for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
+         ref = tr_book_next(&walk, id)) {
+        struct tr_head head;
+        tr_book_head(&node->book, ref, &head);
+        bool is_live = (head.flags & TR_RECORD_TOMBSTONE) == 0;
+        bool is_timer = head.key.part == 0;
+        unsigned worth = is_live && is_timer ? 3 : is_live ? 2 : is_timer ? 1 : 0;
+        if (worth > best) {
+            best = worth;
+            found = ref;
+        }
+    }
+    return found;
+}
+
+static uint64_t hash(void *context, tr_ref ref)
+{
+    const struct tr_node *node = context;
+    return tr_book_hash(tr_book_id(&node->book, ref));
+}
+
+static void head(void *context, tr_ref ref, struct tr_head *head)
+{
+    const struct tr_node *node = context;
+    tr_book_head(&node->book, ref, head);
+}
+
+static void whole(void *context, tr_ref ref, struct tr_whole *whole)
+{
+    const struct tr_node *node = context;
+    struct tr_record record;
+    tr_book_unpack(&node->book, ref, &record);
+    tr_record_to_whole(&record, whole);
+}
+
+static enum tr_store_state state(void *context, tr_ref ref)
+{
+    const struct tr_node *node = context;
+    enum tr_record_state state = tr_book_state(&node->book, ref);
+    return state == TR_STATE_UNSAFE  ? TR_STORE_UNSAFE
+           : state == TR_STATE_ARMED ? TR_STORE_IDLE
+                                     : TR_STORE_BUSY;
+}
+
+static uint64_t count(void *context)
+{
+    const struct tr_node *node = context;
+    return node->stats.timers + node->stats.debts + node->stats.dead;
+}
+
+static uint8_t acked(void *context, tr_ref ref)
+{
+    const struct tr_node *node = context;
+    return tr_book_acked(&node->book, ref);
+}
+
+static void set_acked(void *context, tr_ref ref, uint8_t acked)
+{
+    struct tr_node *node = context;
+    tr_book_set_acked(&node->book, ref, acked);
+}
+
+static bool is_spread(void *context, tr_ref ref)
+{
+    const struct tr_node *node = context;
+    return tr_book_all_acked(&node->book, ref);
+}
+
+static void forget_member(void *context, tr_ref ref, uint16_t member)
+{
+    struct tr_node *node = context;
+    tr_book_forget(&node->book, ref, member);
+}
+
+/* ---- changing ---- */
+
+static tr_ref put(void *context, const struct tr_whole *whole, tr_ref ref)
+{
+    struct tr_record record;
+    tr_record_from_whole(whole, &record);
+    return tr_put(context, &record, ref);
+}
+
+static tr_ref put_head(void *context, tr_ref ref, const struct tr_head *head)
+{
+    return tr_put_head(context, ref, head);
+}
+
+static tr_ref change(void *context, tr_ref ref, const struct tr_head *before,
+                     const struct tr_head *head)
+{
+    return tr_change(context, ref, before, head);
+}
+
+static void remove_record(void *context, tr_ref ref)
+{
+    tr_forget(context, ref);
+}
+
+static void arm(void *context, tr_ref ref)
+{
+    tr_arm(context, ref);
+}
+
+static void strip(struct tr_whole *whole)
+{
+    struct tr_record record;
+    tr_record_from_whole(whole, &record);
+    tr_strip(&record);
+    tr_record_to_whole(&record, whole);
+}
+
+/* ---- as bytes ---- */
+
+static size_t pack_bound(const struct tr_whole *whole)
+{
+    struct tr_record record;
+    tr_record_from_whole(whole, &record);
+    return tr_log_record_bound(&record);
+}
+
+static size_t pack(const struct tr_whole *whole, struct tr_writer *writer)
+{
+    struct tr_record record;
+    tr_record_from_whole(whole, &record);
+    return tr_log_put_record(writer, &record);
+}
+
+static void unpack(const uint8_t *bytes, size_t size, struct tr_whole *whole)
+{
+    struct tr_log_entry entry = {0};
+    struct tr_reader reader = tr_reader_on(bytes, size);
+    enum tr_log_get_status status = tr_log_get(&reader, &entry);
+    TR_ASSERT(status == TR_LOG_GET_ONE && entry.type == TR_LOG_RECORD);
+    tr_record_to_whole(&entry.record, whole);
+}
+
+static void encode(struct tr_writer *writer, const struct tr_whole *whole,
+                   const struct tr_frame_names *names)
+{
+    struct tr_frame_record travelling = {.names = *names};
+    tr_record_from_whole(whole, &travelling.record);
+    tr_frame_put_record(writer, &travelling);
+}
+
+static bool decode(struct tr_reader *reader, struct tr_whole *whole, struct tr_frame_names *names)
+{
+    struct tr_frame_record travelling;
+    if (!tr_frame_get_record(reader, &travelling))
+        return false;
+    tr_record_to_whole(&travelling.record, whole);
+    *names = travelling.names;
+    return true;
+}
+
+/* A timer stands for one of its pops, and has somebody to call, or is over. */
+static bool is_sound(void *context, const struct tr_whole *whole)
+{
+    struct tr_record record;
+    (void)context;
+    tr_record_from_whole(whole, &record);
+    if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0)
+        return true;
+    return record.uri.size > 0 &&
+           (record.head.key.part > 0 || (record.head.order.sequence >= 1 &&
+                                         record.head.order.sequence <= tr_record_pops(&record)));
+}
+
+static bool fits(void *context, const struct tr_whole *whole)
+{
+    const struct tr_node *node = context;
+    struct tr_record record;
+    tr_record_from_whole(whole, &record);
+    return record.opaque.size <= node->config.opaque_max;
+}
+
+/* ---- for clients ---- */
+
+static tr_timer_id draw(void *context)
+{
+    return tr_new_id(context);
+}
+
+static void answer(void *context, const struct tr_answer *answer, struct tr_effects *out)
+{
+    struct tr_node *node = context;
+    if (answer->shown != TR_ARENA_NONE) {
+        struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER_TIMER);
+        effect->of.timer.token = answer->token;
+        effect->of.timer.ref = answer->shown;
+        return;
+    }
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER);
+    effect->of.answer.token = answer->token;
+    effect->of.answer.status = answer->status;
+    effect->of.answer.has_location = answer->has_happened;
+    effect->of.answer.location = tr_node_text(node, answer->id, answer->factor);
+    effect->of.answer.detail = answer->detail;
+    effect->of.answer.retry_after_s = answer->status == 503 || answer->status == 507 ? 1 : 0;
+    node->stats.refused += answer->status >= 500;
+}
+
+static bool can_perform(void *context)
+{
+    return tr_has_parts_room(context);
+}
+
+static unsigned perform(void *context, tr_timer_id id, uint64_t argument, struct tr_waiting ticket)
+{
+    return tr_redrive(context, id, argument, ticket);
+}
+
+/* ---- pops, and the parts of a timer ---- */
+
+/* A pop that is near, or under way, comes first. */
+static bool may_move(void *context, tr_ref ref, const struct tr_head *head)
+{
+    const struct tr_node *node = context;
+    bool is_near = tr_book_interval(&node->book, ref) >= 2 * (uint64_t)NEAR_MS &&
+                   (head->flags & TR_RECORD_DEAD) == 0 &&
+                   head->due_ms < node->time.steady_ms + NEAR_MS;
+    if (is_near)
+        tr_cover(&node->trial, RULE_MOVE_WAITS);
+    return !is_near && !tr_is_claimed(node, head);
+}
+
+/* Whether what `timer` says ends this part of it: a new version ends what older ones still owe, a
+ * cancellation their dead pops too. */
+static bool ends(const struct tr_head *timer, const struct tr_head *part)
+{
+    bool is_dead = (part->flags & TR_RECORD_DEAD) != 0;
+    /* A client's: one that follows the last pop is of a later sequence. */
+    bool is_cancelled = (timer->flags & TR_RECORD_TOMBSTONE) != 0 && timer->order.sequence <= 1;
+    return part->key.part > 0 && part->order.version < timer->order.version &&
+           (!is_dead || is_cancelled);
+}
+
+static bool is_ended(void *context, const struct tr_head *part)
+{
+    const struct tr_node *node = context;
+    struct tr_head timer;
+    tr_ref ref =
+        part->key.part == 0 ? TR_ARENA_NONE : tr_book_find_whole(&node->book, part->key.id);
+    if (ref == TR_ARENA_NONE)
+        return false;
+    tr_book_head(&node->book, ref, &timer);
+    return ends(&timer, part);
+}
+
+/* No tombstones for them: whoever holds them gets the new version, and lets them go likewise. */
+static void end_others(void *context, const struct tr_head *timer)
+{
+    struct tr_node *node = context;
+    for (unsigned i = 0; timer->key.part == 0 && i <= TR_PARTS_MAX; i++) {
+        struct tr_index_walk walk;
+        struct tr_head part;
+        tr_ref ref = tr_book_first(&node->book, timer->key.id, &walk);
+        for (; ref != TR_ARENA_NONE; ref = tr_book_next(&walk, timer->key.id)) {
+            tr_book_head(&node->book, ref, &part);
+            if (ends(timer, &part))
+                break;
+        }
+        if (ref == TR_ARENA_NONE)
+            return;
+        tr_dropped_remove(&node->replication, ref);
+    }
+}
+
+static void limit_others(void *context, const struct tr_head *part)
+{
+    tr_limit_parts(context, part->key.id, part->key.part, NULL);
+}
+
+static void carry_on(void *context, tr_ref before, tr_ref ref, const struct tr_head *head)
+{
+    tr_fly_on(context, before, ref, head);
+}
+
+static void wake(void *context, tr_ref ref, const struct tr_head *head)
+{
+    struct tr_node *node = context;
+    tr_steady_ms now_ms = node->time.steady_ms;
+    tr_look_again(node, ref, head->due_ms > now_ms ? head->due_ms : now_ms);
+}
+
+static void pause_pops(void *context, bool was_popping)
+{
+    if (was_popping)
+        tr_claim_flights(context);
+    tr_pops_recall(context);
+}
+
+struct tr_store tr_timers_as_store(struct tr_node *node)
+{
+    return (struct tr_store){
+        .context = node,
+        .index = &node->book.index,
+        .find = find,
+        .find_shown = find_shown,
+        .hash = hash,
+        .head = head,
+        .whole = whole,
+        .state = state,
+        .count = count,
+        .acked = acked,
+        .set_acked = set_acked,
+        .is_spread = is_spread,
+        .forget_member = forget_member,
+        .put = put,
+        .put_head = put_head,
+        .change = change,
+        .remove = remove_record,
+        .arm = arm,
+        .strip = strip,
+        .pack_bound = pack_bound,
+        .pack = pack,
+        .unpack = unpack,
+        .encode = encode,
+        .decode = decode,
+        .is_sound = is_sound,
+        .fits = fits,
+        .draw = draw,
+        .answer = answer,
+        .may_move = may_move,
+        .end_others = end_others,
+        .is_ended = is_ended,
+        .limit_others = limit_others,
+        .carry_on = carry_on,
+        .wake = wake,
+        .pause = pause_pops,
+        .can_perform = can_perform,
+        .perform = perform,
+    };
+}

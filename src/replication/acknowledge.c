@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replication/acknowledge.h"
+
+#include "cluster/peer.h"
+#include "replication/hold.h"
+#include "replication/pending.h"
+#include "replication/rebalance.h"
+#include "replication/set.h"
+
+/* Who told them all lets them know of each other, or each would send it to each. */
+static void spread(struct tr_replication *replication, tr_ref ref, const struct tr_head *record)
+{
+    unsigned others = record->replicas.count - tr_set_is_listed(record, 0);
+    unsigned place = tr_set_place_of(record, 0);
+    uint8_t own = (uint8_t)(place < record->replicas.count ? 1u << place : 0u);
+    for (unsigned i = 0; others > 1 && i < record->replicas.count; i++) {
+        if (record->replicas.members[i] != 0)
+            tr_replication_send(replication, record->replicas.members[i],
+                                (struct tr_message){
+                                    .kind = MESSAGE_MARK,
+                                    .mask = tr_store_acked(replication->store, ref) | own,
+                                    .key = record->key,
+                                    .order = record->order,
+                                });
+    }
+}
+
+/* Whether one that was away has heard only now that this is over, and the view has changed before:
+ * it may have moved the timer to anybody meanwhile. */
+static bool is_late_end(const struct tr_replication *replication, uint16_t peer,
+                        const struct tr_head *record)
+{
+    bool is_keyed = (record->flags & TR_RECORD_KEYED) != 0;
+    tr_steady_ms kept_ms = record->due_ms - record->lag_ms;
+    tr_steady_ms ended_ms =
+        kept_ms - (is_keyed ? replication->config.keyed_keep_ms : TR_TOMBSTONE_MS);
+    return (record->flags & TR_RECORD_TOMBSTONE) != 0 &&
+           ended_ms < replication->rebalance.changed_ms + replication->time->steady_base &&
+           ended_ms < replication->cluster->peers[peer].up_ms + replication->time->steady_base;
+}
+
+static void tell_everybody(struct tr_replication *replication, const struct tr_head *record)
+{
+    tr_cover(replication->trial, RULE_END_SPREAD);
+    for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
+        if (tr_peer_is_up(replication->cluster, (uint16_t)i) &&
+            !tr_set_is_listed(record, (uint16_t)i))
+            tr_pending_send_drop(replication, (uint16_t)i, record);
+    }
+}
+
+void tr_acknowledge_heard(struct tr_replication *replication, uint16_t peer,
+                          const struct tr_head *named)
+{
+    struct tr_head held;
+    tr_ref ref = tr_store_find_exactly(replication->store, named, &held);
+    if (ref == TR_ARENA_NONE)
+        return;
+    bool is_settled = (held.flags & TR_RECORD_MOVING) == 0 && tr_set_is_listed(&held, 0);
+    bool was_enough = is_settled || tr_set_has_enough(replication, ref, &held);
+    bool was_known = tr_set_is_known(replication, ref, &held);
+    tr_pending_mark(replication, ref, &held, peer);
+    if (!was_known && is_late_end(replication, peer, &held))
+        tell_everybody(replication, &held);
+    if (!was_known && tr_set_is_known(replication, ref, &held))
+        spread(replication, ref, &held);
+    if (!is_settled)
+        tr_rebalance_look(replication, ref, &held,
+                          !was_enough && tr_set_has_enough(replication, ref, &held));
+}
+
+void tr_acknowledge_marked(struct tr_replication *replication, tr_ref ref,
+                           const struct tr_head *named, uint8_t mask)
+{
+    struct tr_head held;
+    ref = tr_store_find_near(replication->store, replication->arena, ref, named, &held);
+    if (ref == TR_ARENA_NONE)
+        return;
+    uint16_t mover = tr_hold_moved_by(replication, &held);
+    if (mover != TR_MEMBER_NONE && tr_set_is_listed(&held, mover)) {
+        /* That one has more than this, and does not know that it came here: it is shown it. */
+        tr_cover(replication->trial, RULE_MOVED_BEFORE);
+        mask &= (uint8_t) ~(1u << tr_set_place_of(&held, mover));
+    }
+    tr_store_set_acked(replication->store, ref, tr_store_acked(replication->store, ref) | mask);
+}

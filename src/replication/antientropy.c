@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replication/antientropy.h"
+
+#include "base/hash.h"
+#include "cluster/outbox.h"
+#include "replication/dropped.h"
+#include "replication/pending.h"
+#include "replication/set.h"
+
+#define SUM_SLICE     4096
+#define WALK_SLICE    512
+#define WINDOW        64   /* messages that a walk keeps ahead */
+#define PENDING_TIGHT 1024 /* records that may be owed while memory is short */
+#define PATIENCE_MS   2000 /* for the other's sums */
+#define EARLY_MS      1500 /* by then what was not sent yet, since its write was under way, is */
+
+static bool bit(const uint64_t *bits, unsigned at)
+{
+    return (bits[at / 64] >> at % 64 & 1) != 0;
+}
+
+static void give_sums(struct tr_replication *replication, tr_ref *ref)
+{
+    if (*ref != TR_ARENA_NONE)
+        tr_arena_give(replication->arena, *ref);
+    *ref = TR_ARENA_NONE;
+}
+
+void tr_antientropy_end(struct tr_replication *replication, uint16_t index)
+{
+    struct tr_progress *progress = &replication->progress[index];
+    give_sums(replication, &progress->own_sums);
+    give_sums(replication, &progress->their_sums);
+    replication->comparing -= progress->compare != COMPARE_NOT;
+    progress->compare = COMPARE_NOT;
+}
+
+void tr_antientropy_begin(struct tr_replication *replication, uint16_t index)
+{
+    struct tr_progress *progress = &replication->progress[index];
+    tr_antientropy_end(replication, index);
+    size_t size = (size_t)8 * TR_BUCKETS;
+    progress->own_sums = tr_arena_take(replication->arena, TR_ARENA_STRING, size, false);
+    progress->is_behind = true;
+    progress->cursor = 0;
+    progress->passed = 0;
+    progress->sum_cursor = 0;
+    progress->has_sent_sums = false;
+    progress->compare_ms = replication->time->now_ms;
+    memset(progress->equal, 0, sizeof progress->equal);
+    memset(progress->dirty, 0, sizeof progress->dirty);
+    if (progress->own_sums == TR_ARENA_NONE)
+        return;
+    memset(tr_arena_at(replication->arena, progress->own_sums), 0, size);
+    progress->compare = COMPARE_SUMMING;
+    replication->comparing++;
+}
+
+void tr_antientropy_touched(struct tr_replication *replication, uint64_t hash)
+{
+    unsigned bucket = (unsigned)(hash >> 52);
+    for (uint32_t i = 1; replication->comparing > 0 && i < replication->cluster->member_count; i++)
+        replication->progress[i].dirty[bucket / 64] |= (uint64_t)1 << bucket % 64;
+}
+
+/* The same number wherever the same record is held. */
+static uint64_t sum_of(const struct tr_replication *replication, const struct tr_head *record)
+{
+    uint64_t words[7] = {record->key.id,
+                         record->key.part,
+                         record->order.version,
+                         record->order.sequence,
+                         (uint64_t)record->order.attempt << 32 | record->order.moves,
+                         (uint64_t)record->order.version_node << 32 | record->flags,
+                         tr_set_check(replication, record)};
+    return tr_hash_xxh3(words, sizeof words);
+}
+
+static bool is_shared(const struct tr_head *record, uint16_t peer)
+{
+    return (record->flags & TR_RECORD_TOMBSTONE) == 0 && tr_set_is_listed(record, 0) &&
+           tr_set_is_listed(record, peer);
+}
+
+static void run_sums(struct tr_replication *replication, uint16_t index)
+{
+    struct tr_progress *progress = &replication->progress[index];
+    struct tr_index_walk walk =
+        tr_index_seek(replication->store->index, progress->sum_cursor + (progress->sum_cursor > 0));
+    uint8_t *sums = tr_arena_at(replication->arena, progress->own_sums);
+    for (unsigned i = 0;; i++) {
+        struct tr_head record;
+        tr_ref ref = TR_ARENA_NONE;
+        if (!tr_index_next(&walk, &ref)) {
+            progress->compare = COMPARE_SUMMED;
+            return;
+        }
+        uint64_t hash = tr_store_hash(replication->store, ref);
+        if (i >= tr_replication_slice(replication, SUM_SLICE) && hash != progress->sum_cursor)
+            return;
+        progress->sum_cursor = hash;
+        tr_store_head(replication->store, ref, &record);
+        uint8_t *sum = sums + (size_t)8 * (hash >> 52);
+        if (is_shared(&record, index))
+            tr_store(sum, tr_load(sum, 8) ^ sum_of(replication, &record), 8);
+    }
+}
+
+static void conclude(struct tr_replication *replication, uint16_t index)
+{
+    struct tr_progress *progress = &replication->progress[index];
+    const uint8_t *own = tr_arena_at(replication->arena, progress->own_sums);
+    const uint8_t *theirs = tr_arena_at(replication->arena, progress->their_sums);
+    for (unsigned i = 0; i < TR_BUCKETS; i++) {
+        bool is_equal = tr_load(own + (size_t)8 * i, 8) == tr_load(theirs + (size_t)8 * i, 8);
+        if (!is_equal)
+            tr_cover(replication->trial, RULE_DIFFERS);
+        progress->equal[i / 64] |= (uint64_t)is_equal << i % 64;
+    }
+    progress->compare = COMPARE_DONE;
+}
+
+void tr_antientropy_heard(struct tr_replication *replication, uint16_t index, const uint8_t *sums)
+{
+    struct tr_progress *progress = &replication->progress[index];
+    size_t size = (size_t)8 * TR_BUCKETS;
+    if (progress->compare != COMPARE_SUMMING && progress->compare != COMPARE_SUMMED)
+        return;
+    give_sums(replication, &progress->their_sums);
+    progress->their_sums = tr_arena_take(replication->arena, TR_ARENA_STRING, size, false);
+    if (progress->their_sums != TR_ARENA_NONE)
+        memcpy(tr_arena_at(replication->arena, progress->their_sums), sums, size);
+}
+
+static void set_acked(struct tr_replication *replication, tr_ref ref, unsigned place, bool is_acked)
+{
+    uint8_t acked = tr_store_acked(replication->store, ref);
+    uint8_t mask = (uint8_t)(1u << place);
+    tr_store_set_acked(replication->store, ref, (uint8_t)(is_acked ? acked | mask : acked & ~mask));
+}
+
+void tr_antientropy_forget_acks(struct tr_replication *replication, uint16_t index)
+{
+    struct tr_index_walk walk = tr_index_seek(replication->store->index, 0);
+    tr_ref ref = TR_ARENA_NONE;
+    struct tr_head record;
+    while (tr_index_next(&walk, &ref)) {
+        tr_store_head(replication->store, ref, &record);
+        if (tr_set_is_listed(&record, index))
+            set_acked(replication, ref, tr_set_place_of(&record, index), false);
+    }
+}
+
+/* A mutant: a bucket of which the other has nothing is let go. */
+static bool let_go(struct tr_replication *replication, const struct tr_progress *progress,
+                   tr_ref ref, unsigned bucket)
+{
+    struct tr_head record;
+    tr_store_head(replication->store, ref, &record);
+    bool is_absent = tr_breaks(replication->trial, MUTANT_ABSENCE) &&
+                     !replication->log->is_writing && progress->their_sums != TR_ARENA_NONE &&
+                     tr_load((uint8_t *)tr_arena_at(replication->arena, progress->their_sums) +
+                                 (size_t)8 * bucket,
+                             8) == 0 &&
+                     tr_store_state_of(replication->store, ref) == TR_STORE_IDLE &&
+                     tr_replication_has_room(replication, &record);
+    if (is_absent)
+        tr_dropped_remove(replication, ref);
+    return is_absent;
+}
+
+/* Where the walk goes on: behind the last part of a timer that it has looked at. If that is no
+ * longer where it was, all parts are looked at again. */
+static struct tr_index_walk resume(const struct tr_replication *replication,
+                                   struct tr_progress *progress)
+{
+    struct tr_index_walk walk = tr_index_seek(replication->store->index, progress->cursor);
+    tr_ref ref = progress->passed_ref;
+    for (unsigned i = 0; i < progress->passed; i++) {
+        if (!tr_index_next(&walk, &ref) ||
+            tr_store_hash(replication->store, ref) != progress->cursor)
+            ref = TR_ARENA_NONE;
+    }
+    if (progress->passed == 0 || ref == progress->passed_ref)
+        return walk;
+    progress->passed = 0;
+    return tr_index_seek(replication->store->index, progress->cursor);
+}
+
+/* One record of the walk. False: there is no room for more now. */
+static bool walk_record(struct tr_replication *replication, uint16_t index, tr_ref ref,
+                        uint64_t hash)
+{
+    struct tr_progress *progress = &replication->progress[index];
+    struct tr_head record;
+    unsigned bucket = (unsigned)(hash >> 52);
+    bool is_equal = progress->compare == COMPARE_DONE && bit(progress->equal, bucket);
+    if (is_equal && bit(progress->dirty, bucket)) {
+        tr_cover(replication->trial, RULE_DIRTY);
+        is_equal = false;
+    }
+    tr_store_head(replication->store, ref, &record);
+    if (progress->compare == COMPARE_DONE && is_shared(&record, index)) {
+        if (is_equal)
+            tr_cover(replication->trial, RULE_COMPARED);
+        set_acked(replication, ref, tr_set_place_of(&record, index), is_equal);
+    }
+    if (!tr_pending_has(replication, ref, index, &record))
+        return true;
+    if (is_shared(&record, index) && let_go(replication, progress, ref, bucket))
+        return false;
+    if (tr_pending_is_fresh(replication, &record)) {
+        tr_cover(replication->trial, RULE_EARLY);
+        progress->early_until_ms = replication->time->now_ms + EARLY_MS;
+    }
+    struct tr_fifo_entry entry = {ref, replication->time->now_ms + TR_PENDING_AGAIN_MS};
+    if (!tr_outbox_can_send(replication->cluster, index, MESSAGE_COPY) ||
+        !tr_fifo_push(&progress->pending, replication->arena, entry))
+        return false;
+    tr_pending_send(replication, index, &record);
+    return true;
+}
+
+/* What the other is not known to have, in the order of hashes: parts of one timer together. */
+static void run_walk(struct tr_replication *replication, uint16_t index)
+{
+    struct tr_peer *peer = &replication->cluster->peers[index];
+    struct tr_progress *progress = &replication->progress[index];
+    struct tr_index_walk walk = resume(replication, progress);
+    for (unsigned i = 0; progress->is_behind; i++) {
+        tr_ref ref = TR_ARENA_NONE;
+        if (!tr_index_next(&walk, &ref)) {
+            progress->is_behind = progress->is_passed;
+            progress->is_passed = false;
+            progress->cursor = 0;
+            progress->passed = 0;
+            tr_antientropy_end(replication, index);
+            return;
+        }
+        uint64_t hash = tr_store_hash(replication->store, ref);
+        if (hash != progress->cursor) {
+            progress->cursor = hash;
+            progress->passed = 0;
+            if (i >= tr_replication_slice(replication, WALK_SLICE) || peer->count >= WINDOW ||
+                progress->pending.count >= replication->config.pending)
+                return;
+        }
+        if (!walk_record(replication, index, ref, hash))
+            return; /* from here on in a later step */
+        progress->passed++;
+        progress->passed_ref = ref;
+    }
+}
+
+/* Who has not yet heard what it missed has nothing to say: it may be long over. */
+static bool may_walk(const struct tr_replication *replication, uint16_t index)
+{
+    const struct tr_peer *peer = &replication->cluster->peers[index];
+    const struct tr_progress *progress = &replication->progress[index];
+    bool is_done = progress->compare == COMPARE_NOT ||
+                   (progress->compare == COMPARE_DONE && progress->has_sent_sums);
+    bool is_waiting = !is_done && replication->time->now_ms < progress->compare_ms + PATIENCE_MS;
+    return progress->is_behind && peer->is_up && !is_waiting && replication->is_popping &&
+           peer->count < WINDOW && tr_outbox_can_send(replication->cluster, index, MESSAGE_COPY) &&
+           progress->pending.count < replication->config.pending &&
+           (progress->pending.count < PENDING_TIGHT || !tr_arena_is_tight(replication->arena));
+}
+
+void tr_antientropy_run(struct tr_replication *replication, uint16_t index)
+{
+    struct tr_progress *progress = &replication->progress[index];
+    if (progress->compare == COMPARE_SUMMING)
+        run_sums(replication, index);
+    if (progress->compare == COMPARE_SUMMED && progress->their_sums != TR_ARENA_NONE)
+        conclude(replication, index);
+    if (may_walk(replication, index))
+        run_walk(replication, index);
+}
+
+bool tr_antientropy_wants_tick(const struct tr_replication *replication, uint16_t index)
+{
+    const struct tr_peer *peer = &replication->cluster->peers[index];
+    const struct tr_progress *progress = &replication->progress[index];
+    return peer->is_greeted &&
+           (progress->compare == COMPARE_SUMMING || may_walk(replication, index));
+}
+
+bool tr_antientropy_has_sums(const struct tr_replication *replication, uint16_t index)
+{
+    const struct tr_progress *progress = &replication->progress[index];
+    return progress->compare >= COMPARE_SUMMED && !progress->has_sent_sums;
+}
+
+void tr_antientropy_send_sums(struct tr_replication *replication, uint16_t index,
+                              struct tr_effects *out)
+{
+    struct tr_progress *progress = &replication->progress[index];
+    struct tr_frame frame = {.kind = TR_FRAME_BUCKETS,
+                             .heard_ms = replication->cluster->peers[index].tick_ms};
+    struct tr_writer writer = tr_outbox_begin_frame(replication->cluster);
+    frame.of.sums = tr_arena_at(replication->arena, progress->own_sums);
+    tr_frame_put(&writer, &frame);
+    tr_outbox_end_frame(replication->cluster, index, &writer, out);
+    progress->has_sent_sums = true;
+}

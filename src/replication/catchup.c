@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replication/catchup.h"
+
+#include "cluster/clock.h"
+#include "cluster/peer.h"
+#include "cluster/view.h"
+#include "replication/hold.h"
+#include "replication/rebalance.h"
+
+#define SILENT_MS      2000 /* a silent node is waited for as long */
+#define SILENT_MOST_MS 10000
+#define AHEAD_MS       500 /* half of it is for others to hear, half to hear that they have */
+#define AHEAD_MOST_MS  4000
+#define LOOK_MS        50
+
+/* What was missed is heard before anything pops. */
+void tr_catchup_begin(struct tr_replication *replication)
+{
+    const struct tr_store *store = replication->store;
+    bool was_popping = replication->is_popping;
+    replication->is_popping = tr_breaks(replication->trial, MUTANT_NO_BARRIER);
+    replication->is_serving |= replication->is_popping;
+    replication->catchup_ms = replication->time->now_ms;
+    replication->stats.catchups++;
+    replication->announced_ms = 0;
+    replication->ahead_least_ms = AHEAD_MS;
+    if (!replication->is_popping && store->pause != NULL)
+        store->pause(store->context, was_popping);
+    for (uint32_t i = 1; i < replication->cluster->member_count; i++)
+        replication->progress[i].has_told = false;
+}
+
+/* Every other node has said that it owes nothing, or is silent. One whose view names nobody else
+ * may have yet to hear of those that it knew before. */
+static bool has_heard_all(const struct tr_replication *replication)
+{
+    bool is_alone = !tr_view_has_others(replication->cluster);
+    for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
+        const struct tr_peer *peer = &replication->cluster->peers[i];
+        const struct tr_progress *progress = &replication->progress[i];
+        /* One that joins waits longer: others may have yet to hear of it. So does one that has a
+         * link: its greeting is on its way. */
+        bool is_coming = peer->is_linked && !peer->is_up;
+        bool is_joining = replication->cluster->members[0].role == TR_ROLE_JOINING;
+        uint64_t patience = is_joining || is_coming ? SILENT_MOST_MS : SILENT_MS;
+        if (tr_breaks(replication->trial, MUTANT_BARRIER_IN_HASTE))
+            patience = SILENT_MS / 2;
+        bool is_silent =
+            !peer->is_up && replication->time->now_ms >= replication->catchup_ms + patience;
+        bool is_over =
+            is_silent || replication->time->now_ms >= replication->catchup_ms + SILENT_MOST_MS;
+        bool is_meant =
+            replication->cluster->members[i].role != TR_ROLE_NONE || peer->is_up || is_alone;
+        if (is_meant && !is_over && !progress->has_told)
+            return false;
+    }
+    return true;
+}
+
+static bool is_announced(const struct tr_replication *replication)
+{
+    for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
+        const struct tr_peer *peer = &replication->cluster->peers[i];
+        if (peer->is_up && peer->echo_ms < replication->announced_ms)
+            return false;
+    }
+    return true;
+}
+
+/* It says from when on it pops; what is due before is left to others; and when all have heard that,
+ * it does. */
+void tr_catchup_run(struct tr_replication *replication)
+{
+    tr_cover(replication->trial, RULE_BARRIER);
+    if (replication->announced_ms != 0 &&
+        replication->time->now_ms > replication->announced_ms + replication->ahead_least_ms / 2) {
+        /* Too late to be true: it is announced once more, and on slow links with more time. */
+        replication->announced_ms = 0;
+        tr_cover(replication->trial, RULE_ANNOUNCED_AGAIN);
+        if (replication->ahead_least_ms < AHEAD_MOST_MS &&
+            !tr_breaks(replication->trial, MUTANT_ANNOUNCE_ONCE))
+            replication->ahead_least_ms *= 2;
+    }
+    if (replication->announced_ms == 0) {
+        if (!has_heard_all(replication))
+            return;
+        /* What was reserved before the start is waited out rather than jumped over: stamps ahead of
+         * all clocks would beat later writes on nodes that do not hear of them. */
+        uint64_t clock = tr_clock_now(replication->cluster);
+        if (replication->cluster->last_stamp > clock &&
+            replication->cluster->last_stamp - clock <= (uint64_t)TR_CEILING_MS << 16)
+            return;
+        replication->popping_from_ms = (clock >> 16) + replication->ahead_least_ms;
+        replication->announced_ms = replication->time->now_ms;
+        tr_peers_beat_now(replication->cluster);
+    }
+    if (!is_announced(replication))
+        return;
+    replication->is_popping = true;
+    replication->is_serving = true;
+    replication->has_missed = false;
+    tr_rebalance_again(replication);
+    tr_peers_beat_now(replication->cluster);
+}
+
+/* Its loop stood still for so long that others took it for dead. */
+void tr_catchup_notice(struct tr_replication *replication, struct tr_effects *out)
+{
+    if (!replication->is_popping || replication->wake_ms == TR_NEVER ||
+        replication->time->now_ms <= replication->wake_ms + TR_SUSPECT_MS ||
+        tr_breaks(replication->trial, MUTANT_NO_BARRIER))
+        return;
+    tr_cover(replication->trial, RULE_BARRIER_AGAIN);
+    tr_note(out, TR_NOTE_STOOD_STILL, 0, replication->time->now_ms - replication->wake_ms);
+    tr_catchup_begin(replication);
+}
+
+tr_mono_ms tr_catchup_wake_at(const struct tr_replication *replication)
+{
+    tr_mono_ms at = replication->catchup_ms + SILENT_MS;
+    if (replication->is_popping)
+        return TR_NEVER;
+    return at > replication->time->now_ms ? at : replication->time->now_ms + LOOK_MS;
+}
+
+/* What is not kept now is sent again. At its barrier this node waits for that: it says that it has
+ * missed something, and others that they owe nothing only when it has acknowledged everything. */
+void tr_catchup_miss(struct tr_replication *replication, uint16_t peer)
+{
+    if (replication->is_popping || !replication->log->is_running)
+        return;
+    tr_cover(replication->trial, RULE_MISSED);
+    replication->announced_ms = 0;
+    replication->progress[peer].has_told = false;
+    if (replication->has_missed)
+        return;
+    replication->has_missed = true;
+    tr_catchup_begin(replication);
+    replication
+        ->catchup_ms++; /* what others heard in this millisecond they may have heard before */
+    tr_peers_beat_now(replication->cluster);
+}
+
+static bool holds_lower(const struct tr_replication *replication, const struct tr_head *record)
+{
+    struct tr_head held;
+    tr_ref ref = tr_store_find(replication->store, &record->key);
+    if (ref == TR_ARENA_NONE)
+        return false;
+    tr_store_head(replication->store, ref, &held);
+    struct tr_order order = record->order;
+    return tr_order_compare(&held.order, &order) < 0;
+}
+
+/* There is no room for a record. What is held of before it is others' to pop. */
+void tr_catchup_pass_up(struct tr_replication *replication, uint16_t peer,
+                        const struct tr_head *record)
+{
+    if (!holds_lower(replication, record))
+        return;
+    tr_hold_moved(replication, peer, record);
+    tr_catchup_miss(replication, peer);
+}
+
+/* While the log is full, what comes of a pop could not be kept: others make them. Nor is anything
+ * kept of what others say of theirs: they owe that, and when there is room again the barrier waits
+ * for it. */
+void tr_catchup_mind_log(struct tr_replication *replication)
+{
+    bool is_exhausted = replication->log->is_exhausted;
+    if (!replication->log->is_running)
+        return;
+    if (is_exhausted && replication->is_popping) {
+        tr_cover(replication->trial, RULE_NOT_POPPING);
+        tr_catchup_begin(replication);
+        tr_peers_beat_now(replication->cluster);
+    }
+    if (replication->was_exhausted && !is_exhausted) {
+        tr_cover(replication->trial, RULE_DEAF_NO_MORE);
+        tr_catchup_begin(replication);
+    }
+    replication->was_exhausted = is_exhausted;
+    replication->has_missed |= is_exhausted; /* until the barrier is passed */
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Catching up: a node that starts, whose loop stood still or whose log was full, hears what it
+ * missed before it acts on any record.
+ *
+ * It waits until every other node has said, after it heard of this, that it has nothing more
+ * pending for it, or is silent. Then it says from when on it pops, and when all have heard that, it
+ * does. What is due before is left to others, in its own eyes and in theirs.
+ *
+ * Owns:    whether this node serves, and whether it pops.
+ */
+#ifndef TR_REPLICATION_CATCHUP_H
+#define TR_REPLICATION_CATCHUP_H
+
+#include "replication/replication.h"
+
+void tr_catchup_begin(struct tr_replication *replication);
+void tr_catchup_run(struct tr_replication *replication);
+tr_mono_ms tr_catchup_wake_at(const struct tr_replication *replication);
+
+/* At the beginning of a step: that its loop stood still. */
+void tr_catchup_notice(struct tr_replication *replication, struct tr_effects *out);
+
+/* That its log is full, or has room again. */
+void tr_catchup_mind_log(struct tr_replication *replication);
+
+/* What a node said could not be kept, and is sent again; while this node catches up, it waits for
+ * that. Of a record: what is held of before it is others' to pop. */
+void tr_catchup_miss(struct tr_replication *replication, uint16_t peer);
+void tr_catchup_pass_up(struct tr_replication *replication, uint16_t peer,
+                        const struct tr_head *head);
+
+#endif

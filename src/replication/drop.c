@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replication/drop.h"
+
+#include "replication/catchup.h"
+#include "replication/dropped.h"
+#include "replication/hold.h"
+#include "replication/pending.h"
+#include "replication/rebalance.h"
+#include "replication/set.h"
+
+/* A higher state of it was let go here, since those who should have that do. They may be unable to
+ * reach this one, which would go on with what it has. Whether it should have that too is not known
+ * here: only what is lower goes. */
+void tr_drop_pass_on(struct tr_replication *replication, uint16_t peer,
+                     const struct tr_head *record, const struct tr_order *dropped)
+{
+    struct tr_order order = record->order;
+    if (tr_order_compare(dropped, &order) == 0)
+        return;
+    tr_replication_send(replication, peer,
+                        (struct tr_message){
+                            .kind = MESSAGE_DROPPED,
+                            .key = record->key,
+                            .order = *dropped,
+                        });
+}
+
+/* A write whose id is taken elsewhere goes; the other timer of that id is older, and lives. That is
+ * not answered: who hears of a drop lets go what is older. */
+void tr_drop_take_back(struct tr_replication *replication, const struct tr_head *named)
+{
+    struct tr_head held;
+    tr_ref ref = tr_store_find(replication->store, &named->key);
+    tr_dropped_note_taken_back(replication, named);
+    if (ref == TR_ARENA_NONE)
+        return;
+    tr_store_head(replication->store, ref, &held);
+    if (!tr_is_same_write(&held, named) ||
+        tr_store_state_of(replication->store, ref) == TR_STORE_BUSY ||
+        !tr_replication_has_room(replication, &held))
+        return;
+    replication->stats.drops++;
+    replication->store->remove(replication->store->context, ref);
+}
+
+/* Whether a drop leaves what is held here as it is, now or for good; then that is seen to. */
+static bool is_kept(struct tr_replication *replication, uint16_t peer, const struct tr_head *named,
+                    uint64_t operation, tr_ref ref, const struct tr_head *held)
+{
+    struct tr_order order = named->order;
+    if (!tr_replication_has_room(replication, held)) {
+        tr_catchup_pass_up(replication, peer, named);
+        return true;
+    }
+    if (operation != 0 && tr_is_same_write(held, named)) {
+        tr_replication_wait(replication, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
+        return true; /* the very thing, and on its way */
+    }
+    if (tr_order_compare(&held->order, &order) > 0) {
+        tr_cover(replication->trial, RULE_DROP_REFUSED);
+        if (operation != 0)
+            tr_replication_answer(replication, peer, operation, held, TR_RESULT_STALE);
+        else
+            tr_pending_send_copy(replication, peer, held);
+        return true;
+    }
+    bool is_end = (held->flags & TR_RECORD_TOMBSTONE) != 0;
+    if (operation == 0 && is_end && tr_order_compare(&held->order, &order) == 0) {
+        tr_replication_wait(replication, named, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
+        return true; /* it may be the only one to know who else is to hear of the end */
+    }
+    if (tr_store_state_of(replication->store, ref) == TR_STORE_BUSY &&
+        tr_is_same_write(held, named)) {
+        tr_cover(replication->trial, RULE_DROP_BUSY);
+        return true; /* it is asked again */
+    }
+    if (operation == 0 && !tr_dropped_can_note(replication, &named->key)) {
+        tr_hold_moved(replication, peer, named); /* likewise; and it is others' to pop */
+        tr_catchup_miss(replication, peer);
+        return true;
+    }
+    return false;
+}
+
+/* Of a record with stand-ins not all nodes could be reached when it was written: who has moved it
+ * may still reach fewer of them than this one does. They hear that it has moved on. */
+static void spread_drop(struct tr_replication *replication, uint16_t peer,
+                        const struct tr_head *named, const struct tr_head *held)
+{
+    uint16_t names[TR_NAMES_MAX];
+    unsigned count = tr_set_names(held, names);
+    for (unsigned i = 0;
+         held->replicas.count > tr_set_copies(replication, held->factor) && i < count; i++) {
+        if (names[i] == 0 || names[i] == peer)
+            continue;
+        tr_cover(replication->trial, RULE_DROP_SPREAD);
+        tr_drop_pass_on(replication, names[i], held, &named->order);
+    }
+}
+
+/* A mutant: what is dropped becomes a tombstone, which ends it everywhere. */
+static void bury(struct tr_replication *replication, tr_ref ref, const struct tr_head *named)
+{
+    const struct tr_store *store = replication->store;
+    struct tr_whole whole;
+    store->whole(store->context, ref, &whole);
+    whole.head.order = named->order;
+    whole.head.order.moves++;
+    whole.head.flags = TR_RECORD_TOMBSTONE;
+    whole.head.due_ms = replication->time->steady_ms + TR_TOMBSTONE_MS;
+    whole.head.lag_ms = 0;
+    tr_set_drop_others(&whole.head);
+    store->strip(&whole);
+    ref = store->put(store->context, &whole, ref);
+    store->arm(store->context, ref);
+    tr_pending_replicate(replication, ref, REPLICATE_DURABLE);
+}
+
+void tr_drop_asked(struct tr_replication *replication, uint16_t peer, const struct tr_head *named,
+                   uint64_t operation)
+{
+    struct tr_head held;
+    tr_ref ref = tr_store_find(replication->store, &named->key);
+    if (ref != TR_ARENA_NONE) {
+        tr_store_head(replication->store, ref, &held);
+        if (is_kept(replication, peer, named, operation, ref, &held))
+            return;
+    }
+    if (ref == TR_ARENA_NONE ? !tr_replication_can_wait(replication)
+                             : !tr_replication_has_room(replication, &held))
+        return; /* likewise */
+    if (ref == TR_ARENA_NONE)
+        tr_cover(replication->trial, RULE_DROP_NOTHING);
+    else if (tr_breaks(replication->trial, MUTANT_DROP_IS_TOMBSTONE))
+        bury(replication, ref, named);
+    else {
+        if (operation == 0)
+            spread_drop(replication, peer, named, &held);
+        tr_dropped_remove(replication, ref);
+    }
+    replication->stats.drops += ref != TR_ARENA_NONE;
+    if (named->key.part == 0) {
+        struct tr_head ended = *named;
+        ended.flags = 0;
+        if (operation != 0)
+            tr_store_end_others(replication->store, &ended);
+    }
+    tr_dropped_note(replication, named); /* and whatever is below that order */
+    tr_replication_wait(replication, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
+}
+
+/* A node that this one shows its copy to has let a higher state of it go. What was replaced,
+ * cancelled or popped goes here too. What has only moved is popped by those it moved to; but they
+ * may be gone for good, and this the only copy: it is held back, until the other one takes it. */
+static void give_way(struct tr_replication *replication, uint16_t peer, const struct tr_head *named)
+{
+    struct tr_head held;
+    tr_ref ref = tr_store_find(replication->store, &named->key);
+    if (ref == TR_ARENA_NONE)
+        return;
+    tr_store_head(replication->store, ref, &held);
+    struct tr_order order = named->order;
+    if (tr_store_state_of(replication->store, ref) == TR_STORE_BUSY ||
+        tr_order_compare(&held.order, &order) >= 0)
+        return;
+    if (tr_is_same_write(&held, named) && named->order.sequence == held.order.sequence) {
+        tr_hold_moved(replication, peer, named);
+        tr_rebalance_look(replication, ref, &held, false); /* from now on it is shown to that one */
+        return;
+    }
+    if (!tr_replication_has_room(replication, &held) ||
+        !tr_dropped_can_note(replication, &named->key)) {
+        tr_hold_moved(replication, peer, named);
+        tr_catchup_miss(replication, peer);
+        return;
+    }
+    tr_cover(replication->trial, RULE_DROP_PASSED);
+    replication->stats.drops++;
+    tr_dropped_remove(replication, ref);
+}
+
+void tr_drop_heard(struct tr_replication *replication, uint16_t peer, const struct tr_head *named,
+                   bool is_asked, bool is_wanted)
+{
+    struct tr_head held;
+    tr_ref ref = tr_store_find_exactly(replication->store, named, &held);
+    if (ref == TR_ARENA_NONE && !is_asked && !is_wanted)
+        give_way(replication, peer, named);
+    if (ref == TR_ARENA_NONE)
+        return;
+    if (is_wanted) {
+        tr_pending_send_copy(replication, peer, &held);
+        return;
+    }
+    if (tr_set_is_listed(&held, peer)) {
+        if ((held.flags & TR_RECORD_TOMBSTONE) != 0)
+            tr_pending_mark(replication, ref, &held, peer); /* it was there, and is forgotten */
+        return;
+    }
+    bool is_moving = (held.flags & TR_RECORD_MOVING) != 0;
+    replication->store->forget_member(replication->store->context, ref, peer);
+    if (is_moving) {
+        tr_store_head(replication->store, ref, &held);
+        tr_rebalance_look(replication, ref, &held, false);
+    } else
+        tr_cover(replication->trial, RULE_ABSENT_TOLD);
+}

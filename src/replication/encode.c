@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a message says, as an entry of a frame: looked up when the frame is made. */
+#include "replication/encode.h"
+
+#include "cluster/member.h"
+#include "replication/hold.h"
+#include "replication/operation.h"
+#include "replication/pending.h"
+#include "replication/set.h"
+
+/* The record of a message, as it is now. TR_ARENA_NONE: there is nothing to say of it any more,
+ * or not yet. One that is not durable, or not decided, may be read; to be kept elsewhere it has
+ * to be. */
+static tr_ref find_record(const struct tr_replication *replication,
+                          const struct tr_message *message, struct tr_head *head)
+{
+    const struct tr_store *store = replication->store;
+    tr_ref ref = tr_store_find(store, &message->key);
+    bool is_read = message->kind == MESSAGE_ANSWER && message->result == TR_RESULT_HELD;
+    if (ref == TR_ARENA_NONE || (tr_store_state_of(store, ref) == TR_STORE_UNSAFE && !is_read))
+        return TR_ARENA_NONE;
+    tr_store_head(store, ref, head);
+    bool is_early = message->kind == MESSAGE_COPY && tr_pending_is_fresh(replication, head);
+    bool is_said = is_read || (!tr_hold_is_open(replication, head) && !is_early);
+    return is_said ? ref : TR_ARENA_NONE;
+}
+
+static void put_record(const struct tr_replication *replication, struct tr_writer *writer,
+                       const struct tr_whole *whole)
+{
+    const struct tr_head *head = &whole->head;
+    struct tr_frame_names names;
+    names.due_in_ms = (int64_t)(head->due_ms - replication->time->steady_ms);
+    for (unsigned i = 0; i < head->replicas.count; i++)
+        names.list[i] = tr_member_address(replication->cluster, head->replicas.members[i]);
+    for (unsigned i = 0; i < head->from.count; i++)
+        names.from[i] = tr_member_address(replication->cluster, head->from.members[i]);
+    replication->store->encode(writer, whole, &names);
+}
+
+static void put_held(const struct tr_replication *replication, struct tr_writer *writer, tr_ref ref)
+{
+    struct tr_whole whole;
+    replication->store->whole(replication->store->context, ref, &whole);
+    put_record(replication, writer, &whole);
+}
+
+static void put_copy(const struct tr_replication *replication, const struct tr_message *message,
+                     struct tr_writer *writer)
+{
+    struct tr_head head;
+    tr_ref ref = find_record(replication, message, &head);
+    if (ref != TR_ARENA_NONE)
+        put_held(replication, writer, ref);
+}
+
+static void put_outcome(const struct tr_replication *replication, const struct tr_message *message,
+                        struct tr_writer *writer)
+{
+    struct tr_head head;
+    if (find_record(replication, message, &head) != TR_ARENA_NONE)
+        tr_frame_put_outcome(writer, &head, (int64_t)(head.due_ms - replication->time->steady_ms),
+                             tr_set_check(replication, &head));
+}
+
+static void put_write(const struct tr_replication *replication, const struct tr_message *message,
+                      struct tr_writer *writer)
+{
+    struct tr_whole whole;
+    enum tr_write_mode mode;
+    if (!tr_operation_record(replication, message->operation, &whole, &mode))
+        return; /* it is over */
+    tr_frame_put_write_head(writer, message->operation, mode);
+    put_record(replication, writer, &whole);
+}
+
+/* With the record that is here, where that says more. */
+static void put_answer(const struct tr_replication *replication, const struct tr_message *message,
+                       struct tr_writer *writer)
+{
+    struct tr_head head;
+    enum tr_frame_result result = message->result;
+    bool is_asked = result != TR_RESULT_STORED || message->mask != 0;
+    tr_ref ref = is_asked ? find_record(replication, message, &head) : TR_ARENA_NONE;
+    if (ref == TR_ARENA_NONE && result == TR_RESULT_HELD)
+        result = TR_RESULT_NONE;
+    bool has_record = ref != TR_ARENA_NONE && result != TR_RESULT_NONE;
+    if (has_record && result == TR_RESULT_STORED)
+        has_record = head.from.count > 0 && (head.flags & TR_RECORD_MOVING) == 0;
+    tr_frame_put_answer_head(writer, message->operation, result, has_record);
+    if (has_record)
+        put_held(replication, writer, ref);
+}
+
+static void put_ask(const struct tr_message *message, struct tr_writer *writer)
+{
+    struct tr_frame_ask ask = {
+        .operation = message->operation,
+        .mode = (enum tr_ask_mode)message->order.attempt,
+        .id = message->key.id,
+        .sequence = message->order.sequence,
+    };
+    tr_frame_put_ask(writer, &ask);
+}
+
+void tr_encode_message(struct tr_replication *replication, const struct tr_message *message,
+                       struct tr_writer *writer)
+{
+    struct tr_head named = {
+        .key = message->key,
+        .order = message->order,
+    };
+    switch (message->kind) {
+    case MESSAGE_ACK:
+    case MESSAGE_CLAIM:
+        tr_frame_put_key(writer, &named);
+        return;
+    case MESSAGE_MARK:
+        tr_frame_put_mark(writer, &named, message->mask);
+        return;
+    case MESSAGE_DROP:
+    case MESSAGE_DROPPED:
+        tr_frame_put_drop(writer, &named, message->operation, message->mask == 1);
+        return;
+    case MESSAGE_OUTCOME:
+        put_outcome(replication, message, writer);
+        return;
+    case MESSAGE_PART:
+    case MESSAGE_COPY:
+        put_copy(replication, message, writer);
+        return;
+    case MESSAGE_WRITE:
+        put_write(replication, message, writer);
+        return;
+    case MESSAGE_ANSWER:
+        put_answer(replication, message, writer);
+        return;
+    case MESSAGE_ASK:
+        put_ask(message, writer);
+        return;
+    case MESSAGE_KINDS:
+        TR_UNREACHABLE("no such message");
+    }
+}

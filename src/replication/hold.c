@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replication/hold.h"
+
+#define DECIDE_MS      1000
+#define DECIDE_MOST_MS 1500
+
+static struct tr_recent_note *note_hold(struct tr_replication *replication, uint16_t peer,
+                                        const struct tr_head *record, uint64_t hold_ms)
+{
+    struct tr_recent_note *note =
+        tr_recent_place(&replication->held, &record->key, replication->time->now_ms);
+    if (note == NULL)
+        return NULL;
+    note->order = record->order;
+    note->peer = peer;
+    note->incarnation = replication->cluster->peers[peer].incarnation;
+    tr_recent_keep(&replication->held, note, replication->time->now_ms + hold_ms);
+    note->is_open = false;
+    note->is_past = false;
+    note->is_moved = false;
+    return note;
+}
+
+/* Returns the note; NULL: there is none, or a higher one: of what was replaced here, or of a move,
+ * which holds back more. */
+static struct tr_recent_note *hear(struct tr_replication *replication, uint16_t peer,
+                                   const struct tr_head *record)
+{
+    struct tr_recent_note *held = tr_recent_find(&replication->held, &record->key);
+    struct tr_order order = record->order;
+    bool is_held = held != NULL && held->until_ms > replication->time->now_ms;
+    int above = is_held ? tr_order_compare(&held->order, &order) : 0;
+    if (is_held && held->is_moved && above >= 0) {
+        tr_mono_ms until_ms = replication->time->now_ms + TR_HOLD_MS;
+        tr_recent_keep(&replication->held, held,
+                       until_ms > held->until_ms ? until_ms : held->until_ms);
+        return NULL;
+    }
+    if (is_held && held->is_open && above > 0)
+        return NULL;
+    struct tr_recent_note *note = note_hold(replication, peer, record, TR_HOLD_MS);
+    if (note == NULL) {
+        tr_cover(replication->trial, RULE_CLAIMS_FULL);
+        replication->progress[peer].unnoted_until_ms = replication->time->now_ms + TR_HOLD_MS;
+    }
+    return note;
+}
+
+void tr_hold_claim(struct tr_replication *replication, uint16_t peer, const struct tr_head *record)
+{
+    hear(replication, peer, record);
+}
+
+void tr_hold_past(struct tr_replication *replication, uint16_t peer, const struct tr_head *outcome)
+{
+    struct tr_recent_note *note = hear(replication, peer, outcome);
+    if (note != NULL)
+        note->is_past = true;
+}
+
+void tr_hold_moved(struct tr_replication *replication, uint16_t peer, const struct tr_head *record)
+{
+    struct tr_recent_note *note = hear(replication, peer, record);
+    if (note == NULL)
+        return;
+    note->is_moved = true;
+    tr_recent_keep(&replication->held, note, replication->time->now_ms + TR_FRAME_LIFE_MS);
+}
+
+uint16_t tr_hold_moved_by(const struct tr_replication *replication, const struct tr_head *record)
+{
+    if (replication->held.busy_until_ms <= replication->time->now_ms)
+        return TR_MEMBER_NONE;
+    const struct tr_recent_note *note = tr_recent_find(&replication->held, &record->key);
+    struct tr_order order = record->order;
+    bool is_it = note != NULL && note->is_moved && note->until_ms > replication->time->now_ms &&
+                 tr_order_compare(&note->order, &order) > 0;
+    return is_it ? note->peer : TR_MEMBER_NONE;
+}
+
+/* ---- writes that are not decided ---- */
+
+/* How long a coordinator takes to decide; less than until the next in turn pops. */
+static uint64_t decision_ms(const struct tr_replication *replication, uint16_t peer)
+{
+    uint64_t decision_ms = DECIDE_MS + 2 * replication->cluster->peers[peer].trip_ms;
+    return decision_ms < DECIDE_MOST_MS ? decision_ms : DECIDE_MOST_MS;
+}
+
+/* Whether it is to be held back: it is due before that is decided. */
+static bool is_undecided(const struct tr_replication *replication, uint16_t peer,
+                         const struct tr_head *record)
+{
+    return (record->flags & TR_RECORD_TOMBSTONE) == 0 && record->key.part == 0 &&
+           record->due_ms < replication->time->steady_ms + decision_ms(replication, peer) &&
+           !tr_breaks(replication->trial, MUTANT_UNDECIDED_POPS);
+}
+
+void tr_hold_prepare(const struct tr_replication *replication, uint16_t peer,
+                     struct tr_head *record)
+{
+    if (!is_undecided(replication, peer, record) ||
+        tr_recent_has_place(&replication->held, &record->key, replication->time->now_ms))
+        return;
+    tr_cover(replication->trial, RULE_CLAIMS_FULL);
+    uint64_t late_ms =
+        replication->time->steady_ms + decision_ms(replication, peer) - record->due_ms;
+    record->due_ms += late_ms;
+    record->lag_ms += late_ms;
+}
+
+void tr_hold_open(struct tr_replication *replication, uint16_t peer, const struct tr_head *record)
+{
+    if (!is_undecided(replication, peer, record))
+        return;
+    struct tr_recent_note *note =
+        note_hold(replication, peer, record, decision_ms(replication, peer));
+    if (note != NULL)
+        note->is_open = true;
+}
+
+bool tr_hold_is_open(const struct tr_replication *replication, const struct tr_head *record)
+{
+    if (replication->held.busy_until_ms <= replication->time->now_ms)
+        return false;
+    const struct tr_recent_note *note = tr_recent_find(&replication->held, &record->key);
+    struct tr_order order = record->order;
+    return note != NULL && note->is_open && note->until_ms > replication->time->now_ms &&
+           tr_order_compare(&note->order, &order) == 0;
+}
+
+void tr_hold_close(struct tr_replication *replication, const struct tr_head *record)
+{
+    struct tr_head held;
+    if (replication->held.busy_until_ms <= replication->time->now_ms)
+        return;
+    struct tr_recent_note *note = tr_recent_find(&replication->held, &record->key);
+    struct tr_order order = record->order;
+    if (note == NULL || !note->is_open || tr_order_compare(&note->order, &order) != 0)
+        return; /* another write's */
+    note->until_ms = 0;
+    note->is_open = false;
+    note->order = (struct tr_order){0}; /* it is below all, whoever stops */
+    tr_ref ref = tr_store_find_exactly(replication->store, record, &held);
+    if (ref == TR_ARENA_NONE || tr_store_state_of(replication->store, ref) != TR_STORE_IDLE)
+        return;
+    if (replication->store->wake != NULL)
+        replication->store->wake(replication->store->context, ref, &held);
+}

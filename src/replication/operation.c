@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replication/operation.h"
+
+#include "cluster/peer.h"
+
+static struct tr_operation *find(const struct tr_replication *replication, uint64_t number)
+{
+    if (number == 0 || replication->config.operations_max == 0)
+        return NULL;
+    struct tr_operation *operation =
+        &replication->operations[number % replication->config.operations_max];
+    return operation->number == number ? operation : NULL;
+}
+
+struct tr_whole tr_operation_unpack(const struct tr_replication *replication,
+                                    const struct tr_operation *operation)
+{
+    struct tr_whole whole;
+    TR_ASSERT(operation->record != TR_ARENA_NONE);
+    replication->store->unpack(tr_arena_at(replication->arena, operation->record),
+                               operation->record_size, &whole);
+    return whole;
+}
+
+bool tr_operation_keep(struct tr_replication *replication, struct tr_operation *operation,
+                       const struct tr_whole *record)
+{
+    size_t bound = replication->store->pack_bound(record);
+    tr_ref ref = tr_arena_take(replication->arena, TR_ARENA_STRING, bound, false);
+    if (ref == TR_ARENA_NONE)
+        return false;
+    struct tr_writer writer = tr_writer_on(tr_arena_at(replication->arena, ref), bound);
+    operation->record_size = replication->store->pack(record, &writer);
+    TR_ASSERT(!writer.is_full);
+    if (operation->record != TR_ARENA_NONE)
+        tr_arena_give(replication->arena, operation->record);
+    operation->record = ref;
+    return true;
+}
+
+bool tr_operation_record(const struct tr_replication *replication, uint64_t number,
+                         struct tr_whole *record, enum tr_write_mode *mode)
+{
+    const struct tr_operation *operation = find(replication, number);
+    if (operation == NULL || operation->stage != STAGE_WRITING)
+        return false;
+    *record = tr_operation_unpack(replication, operation);
+    *mode = operation->mode;
+    return true;
+}
+
+/* ---- answers ---- */
+
+static void answer(struct tr_replication *replication, const struct tr_operation *operation,
+                   unsigned status, const char *detail, bool has_happened, struct tr_effects *out)
+{
+    struct tr_answer answer = {
+        .token = operation->token,
+        .id = operation->id,
+        .factor = operation->factor,
+        .status = status,
+        .detail = detail,
+        .has_happened = has_happened,
+    };
+    replication->store->answer(replication->store->context, &answer, out);
+}
+
+void tr_operation_answer(struct tr_replication *replication, const struct tr_operation *operation,
+                         unsigned status, const char *detail, struct tr_effects *out)
+{
+    answer(replication, operation, status, detail, status != 404, out);
+}
+
+/* Nothing was sent: it has definitely not happened. */
+void tr_operation_refuse(struct tr_replication *replication, const struct tr_operation *operation,
+                         unsigned status, const char *detail, struct tr_effects *out)
+{
+    answer(replication, operation, status, detail, false, out);
+}
+
+void tr_operation_end(struct tr_replication *replication, struct tr_operation *operation)
+{
+    if (operation->record != TR_ARENA_NONE)
+        tr_arena_give(replication->arena, operation->record);
+    operation->record = TR_ARENA_NONE;
+    operation->number = 0;
+    replication->operation_count--;
+}
+
+void tr_operation_finish(struct tr_replication *replication, struct tr_operation *operation,
+                         struct tr_effects *out)
+{
+    tr_operation_answer(replication, operation, 200, NULL, out);
+    tr_operation_end(replication, operation);
+}
+
+/* Answers to what was sent before are none to what is sent now. */
+void tr_operation_renumber(struct tr_replication *replication, struct tr_operation *operation)
+{
+    uint64_t slots = replication->config.operations_max;
+    uint64_t slot = operation->number % slots;
+    uint64_t next = replication->operation_number + 1;
+    next += (slot + slots - next % slots) % slots;
+    replication->operation_number = next;
+    operation->number = next;
+}
+
+/* ---- members that were asked or told ---- */
+
+void tr_operation_open(struct tr_operation *operation, uint32_t member)
+{
+    operation->open[member / 64] |= (uint64_t)1 << member % 64;
+}
+
+bool tr_operation_is_open(const struct tr_operation *operation, uint32_t member)
+{
+    return (operation->open[member / 64] >> member % 64 & 1) != 0;
+}
+
+void tr_operation_close(struct tr_operation *operation, uint32_t member)
+{
+    operation->open[member / 64] &= ~((uint64_t)1 << member % 64);
+}
+
+/* One that went down does not answer any more. */
+bool tr_operation_has_open(const struct tr_replication *replication,
+                           const struct tr_operation *operation)
+{
+    for (uint32_t i = 0; i < replication->cluster->member_count; i++) {
+        if (tr_operation_is_open(operation, i) && tr_peer_is_up(replication->cluster, (uint16_t)i))
+            return true;
+    }
+    return false;
+}
+
+/* ---- what comes back ---- */
+
+void tr_operation_answered(struct tr_replication *replication, uint64_t number, uint16_t member,
+                           enum tr_frame_result result, const struct tr_whole *held,
+                           struct tr_effects *out)
+{
+    struct tr_operation *operation = find(replication, number);
+    if (operation == NULL)
+        return;
+    if (operation->stage == STAGE_READING)
+        tr_read_answered(replication, operation, member, result, held, out);
+    else if (operation->stage == STAGE_WRITING)
+        tr_write_answered(replication, operation, member, result, held, out);
+    else if (result == TR_RESULT_STALE)
+        tr_write_contested(replication, operation, member, held, out);
+    else if (result == TR_RESULT_STORED)
+        tr_write_late(operation, member);
+}
+
+void tr_operation_dropped(struct tr_replication *replication, uint64_t number, uint16_t member,
+                          struct tr_effects *out)
+{
+    struct tr_operation *operation = find(replication, number);
+    if (operation == NULL || !tr_operation_is_open(operation, member))
+        return;
+    tr_operation_close(operation, member);
+    if (operation->stage == STAGE_DROPPING && !tr_operation_has_open(replication, operation))
+        tr_write_finish(replication, operation, out);
+}
+
+/* ---- the life of one ---- */
+
+/* A node is not silent before its answer could be here. */
+static uint64_t patience(const struct tr_replication *replication)
+{
+    uint64_t longest_ms = 0;
+    for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
+        const struct tr_peer *peer = &replication->cluster->peers[i];
+        if (peer->is_up && peer->trip_ms > longest_ms)
+            longest_ms = peer->trip_ms;
+    }
+    uint64_t patience_ms = 2 * longest_ms + TRIP_BESIDE_MS;
+    bool is_long = patience_ms > SILENT_MS && !tr_breaks(replication->trial, MUTANT_SLOW_IS_SILENT);
+    return is_long ? patience_ms : SILENT_MS;
+}
+
+static struct tr_operation *take(struct tr_replication *replication)
+{
+    for (uint32_t i = 0; i < replication->config.operations_max; i++) {
+        replication->operation_number++;
+        uint32_t slot =
+            (uint32_t)(replication->operation_number % replication->config.operations_max);
+        if (replication->operations[slot].number == 0 && replication->operation_number != 0)
+            return &replication->operations[slot];
+    }
+    return NULL;
+}
+
+void tr_operation_begin(struct tr_replication *replication, const struct tr_request *request,
+                        struct tr_whole *record, struct tr_effects *out)
+{
+    struct tr_operation *operation = take(replication);
+    enum tr_operation_kind kind = request->kind;
+    struct tr_operation begun = {
+        .number = replication->operation_number,
+        .token = request->token,
+        .kind = kind,
+        .is_drawn = kind == OPERATION_CREATE && (record->head.flags & TR_RECORD_KEYED) == 0,
+        .started_ms = replication->time->now_ms,
+        .patience_ms = patience(replication),
+        .factor = (uint8_t)record->head.factor,
+        .id = record->head.key.id,
+        .version = record->head.order.version,
+        .argument = request->argument,
+        .filter = kind == OPERATION_CREATE ? 0 : request->filter,
+    };
+    if (operation == NULL) {
+        tr_operation_refuse(replication, &begun, 503, "too many requests at once", out);
+        return;
+    }
+    *operation = begun;
+    if (replication->operation_count == 0 ||
+        replication->operations_ms > replication->time->now_ms + begun.patience_ms)
+        replication->operations_ms = replication->time->now_ms + begun.patience_ms;
+    operation->mode = begun.is_drawn ? TR_WRITE_CREATE : TR_WRITE_REPLACE;
+    replication->operation_count++;
+    bool is_keyed = kind == OPERATION_CREATE && !begun.is_drawn;
+    if ((kind != OPERATION_READ && kind != OPERATION_PERFORM && !is_keyed) ||
+        (is_keyed && !tr_operation_keep(replication, operation, record))) {
+        tr_write_begin(replication, operation, record, out);
+        return;
+    }
+    tr_read_begin(replication, operation);
+    tr_read_conclude(replication, operation, false, out);
+}
+
+void tr_operation_read(const struct tr_replication *replication, uint32_t index,
+                       struct tr_whole *record)
+{
+    struct tr_operation operation = {.record = replication->read[index],
+                                     .record_size = replication->read_size[index]};
+    *record = tr_operation_unpack(replication, &operation);
+}
+
+/* When it is to be looked at, whatever is heard. */
+static tr_mono_ms next_of(const struct tr_operation *operation)
+{
+    if (operation->stage == STAGE_DROPPING)
+        return operation->started_ms + 4 * operation->patience_ms;
+    if (operation->stage == STAGE_READING || operation->is_late)
+        return operation->started_ms + 2 * operation->patience_ms;
+    return operation->started_ms + operation->patience_ms;
+}
+
+static void run(struct tr_replication *replication, struct tr_operation *operation,
+                struct tr_effects *out)
+{
+    bool is_over = replication->time->now_ms >= operation->started_ms + 2 * operation->patience_ms;
+    if (operation->stage == STAGE_READING)
+        tr_read_conclude(replication, operation, is_over, out);
+    else if (operation->stage == STAGE_DROPPING) {
+        if (!tr_operation_has_open(replication, operation) ||
+            replication->time->now_ms >= operation->started_ms + 4 * operation->patience_ms)
+            tr_write_finish(replication, operation, out);
+    } else if (is_over) {
+        tr_write_conclude(replication, operation, true, out);
+    } else if (!operation->is_late &&
+               replication->time->now_ms >= operation->started_ms + operation->patience_ms) {
+        tr_write_hint(replication, operation, out);
+    }
+}
+
+/* Most end by the answers they get. All are looked at when one has waited too long, or when a node
+ * has come or gone. */
+void tr_operations_run(struct tr_replication *replication, struct tr_effects *out)
+{
+    tr_mono_ms next_ms = TR_NEVER;
+    uint32_t left = replication->operation_count;
+    if (left == 0 || replication->time->now_ms < replication->operations_ms)
+        return;
+    replication->operations_ms = TR_NEVER;
+    for (uint32_t i = 0; left > 0 && i < replication->config.operations_max; i++) {
+        struct tr_operation *operation = &replication->operations[i];
+        if (operation->number == 0)
+            continue;
+        left--;
+        if (!tr_effects_has_room(out, 8)) {
+            tr_operations_look(replication);
+            return;
+        }
+        run(replication, operation, out);
+        if (operation->number != 0 && next_of(operation) < next_ms)
+            next_ms = next_of(operation);
+    }
+    replication->operations_ms =
+        next_ms < replication->operations_ms ? next_ms : replication->operations_ms;
+}
+
+void tr_operations_look(struct tr_replication *replication)
+{
+    replication->operations_ms = replication->time->now_ms;
+}
+
+tr_mono_ms tr_operations_wake_at(const struct tr_replication *replication)
+{
+    return replication->operation_count > 0 ? replication->operations_ms : TR_NEVER;
+}

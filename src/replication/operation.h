@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client's request in the cluster, from its beginning to its answer. Whoever is asked
+ * coordinates, and keeps nothing itself unless it is of the replica set.
+ *
+ *   reading   what do others hold? A read ends here (read.c)
+ *   writing   to the replica set, until enough have it (write.c)
+ *   dropping  those who may hold what was replaced are told to drop it (write.c)
+ *   answered
+ *
+ * Owns:    the operations, and the record of each.
+ * Bounds:  `operations_max` at once; more are refused.
+ */
+#ifndef TR_REPLICATION_OPERATION_H
+#define TR_REPLICATION_OPERATION_H
+
+#include "replication/replication.h"
+
+/* A request's patience, or what twice a round trip takes: after it somebody stands in for who is
+ * silent, after twice as much it is answered with what there is, and after four times as much who
+ * is to be told has been waited for long enough. */
+#define SILENT_MS      250
+#define TRIP_BESIDE_MS 50 /* what a sync takes, and more */
+
+/* What a client wants. */
+enum tr_operation_kind {
+    OPERATION_CREATE, /* under an id that was drawn; of a keyed record: unless there is one */
+    OPERATION_REPLACE,
+    OPERATION_READ,
+    OPERATION_PERFORM, /* what the store alone understands, wherever records of the id are */
+};
+
+struct tr_request {
+    enum tr_operation_kind kind;
+    uint64_t token;
+    uint64_t filter;   /* of the id that the client gave: who had it then; 0: nobody is known */
+    uint64_t argument; /* of PERFORM */
+};
+
+enum tr_stage {
+    STAGE_READING,  /* what other nodes hold */
+    STAGE_WRITING,  /* to the replica set */
+    STAGE_DROPPING, /* what was replaced, on the nodes that may hold it */
+};
+
+/* A client's request under way in the cluster. */
+struct tr_operation {
+    uint64_t number; /* 0: free */
+    uint64_t token;
+    enum tr_stage stage;
+    enum tr_operation_kind kind;
+    enum tr_write_mode mode;
+    tr_ref record; /* as a log entry: to be written, or the highest that was heard of */
+    size_t record_size;
+    tr_ref own; /* where this node's own copy was put */
+    tr_mono_ms started_ms;
+    uint64_t patience_ms; /* after which somebody is hinted for who is silent */
+    uint8_t factor;       /* copies wanted */
+    uint8_t list_count;
+    uint16_t list[TR_SET_MAX];
+    uint8_t done;   /* places of the list that have it */
+    uint8_t above;  /* that have a higher version, which is as good */
+    uint8_t failed; /* that will not */
+    uint8_t tries;
+    bool is_late;     /* stand-ins for the silent were asked; or all, once more */
+    bool is_drawn;    /* its id, which may be drawn again */
+    bool is_found;    /* somebody holds it */
+    bool is_complete; /* everybody was asked who has it, if anybody has */
+    tr_timer_id id;
+    uint64_t version;
+    uint64_t argument; /* of what is performed */
+    uint64_t filter;   /* of the id that the client gave */
+    uint64_t
+        open[TR_LOG_NODES_MAX / 64]; /* bits: members that were asked or told, and are silent */
+};
+
+/* Begins what a client asks: of a write with its record, else with one that has the id and the
+ * factor. It is answered through the store. */
+void tr_operation_begin(struct tr_replication *replication, const struct tr_request *request,
+                        struct tr_whole *whole, struct tr_effects *out);
+
+/* What a node has answered; `held` is what it holds, if it has shown that. */
+void tr_operation_answered(struct tr_replication *replication, uint64_t number, uint16_t member,
+                           enum tr_frame_result result, const struct tr_whole *held,
+                           struct tr_effects *out);
+void tr_operation_dropped(struct tr_replication *replication, uint64_t number, uint16_t member,
+                          struct tr_effects *out);
+
+/* What is written. False: it is over. */
+bool tr_operation_record(const struct tr_replication *replication, uint64_t number,
+                         struct tr_whole *whole, enum tr_write_mode *mode);
+
+/* A record of another node that an answer of this step refers to. */
+void tr_operation_read(const struct tr_replication *replication, uint32_t index,
+                       struct tr_whole *whole);
+
+void tr_operations_run(struct tr_replication *replication, struct tr_effects *out);
+void tr_operations_look(struct tr_replication *replication); /* at all of them, in the next step */
+tr_mono_ms tr_operations_wake_at(const struct tr_replication *replication);
+
+/* ---- what its stages share ---- */
+
+/* operation.c */
+struct tr_whole tr_operation_unpack(const struct tr_replication *replication,
+                                    const struct tr_operation *operation);
+/* False: no memory. */
+bool tr_operation_keep(struct tr_replication *replication, struct tr_operation *operation,
+                       const struct tr_whole *record);
+void tr_operation_answer(struct tr_replication *replication, const struct tr_operation *operation,
+                         unsigned status, const char *detail, struct tr_effects *out);
+void tr_operation_refuse(struct tr_replication *replication, const struct tr_operation *operation,
+                         unsigned status, const char *detail, struct tr_effects *out);
+void tr_operation_finish(struct tr_replication *replication, struct tr_operation *operation,
+                         struct tr_effects *out); /* 200 */
+void tr_operation_end(struct tr_replication *replication, struct tr_operation *operation);
+void tr_operation_renumber(struct tr_replication *replication, struct tr_operation *operation);
+/* Members that were asked or told, and have not answered. */
+void tr_operation_open(struct tr_operation *operation, uint32_t member);
+void tr_operation_close(struct tr_operation *operation, uint32_t member);
+bool tr_operation_is_open(const struct tr_operation *operation, uint32_t member);
+bool tr_operation_has_open(const struct tr_replication *replication,
+                           const struct tr_operation *operation);
+
+/* read.c */
+void tr_read_asked(struct tr_replication *replication, uint16_t peer,
+                   const struct tr_frame_ask *ask); /* by another node */
+void tr_read_begin(struct tr_replication *replication, struct tr_operation *operation);
+void tr_read_answered(struct tr_replication *replication, struct tr_operation *operation,
+                      uint16_t member, enum tr_frame_result result, const struct tr_whole *held,
+                      struct tr_effects *out);
+void tr_read_conclude(struct tr_replication *replication, struct tr_operation *operation,
+                      bool is_over, struct tr_effects *out);
+
+/* write.c */
+void tr_write_begin(struct tr_replication *replication, struct tr_operation *operation,
+                    struct tr_whole *record, struct tr_effects *out);
+void tr_write_answered(struct tr_replication *replication, struct tr_operation *operation,
+                       uint16_t member, enum tr_frame_result result, const struct tr_whole *held,
+                       struct tr_effects *out);
+/* One that was not waited for any more has it, too. */
+void tr_write_late(struct tr_operation *operation, uint16_t member);
+/* One that was told to let go has something higher. */
+void tr_write_contested(struct tr_replication *replication, struct tr_operation *operation,
+                        uint16_t member, const struct tr_whole *held, struct tr_effects *out);
+void tr_write_conclude(struct tr_replication *replication, struct tr_operation *operation,
+                       bool is_over, struct tr_effects *out);
+/* Nothing more is to be told: it is decided, and answered. */
+void tr_write_finish(struct tr_replication *replication, struct tr_operation *operation,
+                     struct tr_effects *out);
+void tr_write_hint(struct tr_replication *replication, struct tr_operation *operation,
+                   struct tr_effects *out);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replication/pending.h"
+
+#include "cluster/clock.h"
+#include "cluster/peer.h"
+#include "log/batch.h"
+#include "replication/set.h"
+
+#define WALK_MS  500
+#define WINDOW   1024 /* messages that wait, beyond which nothing is sent again */
+#define FRESH_MS 800  /* less than until it is sent again */
+#define LONG     8192
+
+/* ---- who has what ---- */
+
+/* Whether the node that made a write may still be busy with it: it may find that the id is taken,
+ * and take it back. Until then nobody else passes it on; who lacks it later is sent it then. */
+bool tr_pending_is_fresh(const struct tr_replication *replication, const struct tr_head *record)
+{
+    uint64_t clock_ms = tr_clock_now(replication->cluster) >> 16;
+    uint64_t stamp_ms = record->order.version >> 16;
+    return record->order.moves == 0 && record->order.sequence == 1 && record->order.attempt == 0 &&
+           stamp_ms + FRESH_MS > clock_ms && stamp_ms < clock_ms + FRESH_MS &&
+           (record->flags & TR_RECORD_TOMBSTONE) == 0;
+}
+
+void tr_pending_mark(struct tr_replication *replication, tr_ref ref, const struct tr_head *record,
+                     uint16_t member)
+{
+    unsigned place = tr_set_place_of(record, member);
+    if (place < record->replicas.count)
+        tr_store_set_acked(replication->store, ref,
+                           tr_store_acked(replication->store, ref) | (uint8_t)(1u << place));
+}
+
+/* Not one that moves and comes from there: who moves it tells it to let go. */
+bool tr_pending_is_drop(const struct tr_head *record, uint16_t peer)
+{
+    return !tr_set_is_listed(record, peer) && tr_set_is_named(record, peer) &&
+           (record->flags & TR_RECORD_MOVING) == 0;
+}
+
+static bool is_pending(const struct tr_replication *replication, tr_ref ref, uint16_t peer,
+                       const struct tr_head *record)
+{
+    if (tr_store_state_of(replication->store, ref) == TR_STORE_UNSAFE)
+        return false; /* when it is durable, its set hears of it */
+    unsigned place = tr_set_place_of(record, peer);
+    if (place ==
+        record->replicas.count) /* of those it comes from who moves it knows who has let go */
+        return tr_set_is_named(record, peer) &&
+               (tr_pending_is_drop(record, peer) ||
+                (replication->log->is_running && tr_set_mover(replication, record) == 0));
+    return (tr_store_acked(replication->store, ref) & (uint8_t)(1u << place)) == 0;
+}
+
+bool tr_pending_has(const struct tr_replication *replication, tr_ref ref, uint16_t peer,
+                    struct tr_head *record)
+{
+    if (replication->store->is_spread(replication->store->context, ref))
+        return false;
+    tr_store_head(replication->store, ref, record);
+    return is_pending(replication, ref, peer, record);
+}
+
+void tr_pending_send_copy(struct tr_replication *replication, uint16_t peer,
+                          const struct tr_head *record)
+{
+    tr_replication_send(replication, peer,
+                        (struct tr_message){.kind = MESSAGE_COPY, .key = record->key});
+}
+
+void tr_pending_send_drop(struct tr_replication *replication, uint16_t peer,
+                          const struct tr_head *record)
+{
+    tr_replication_send(replication, peer,
+                        (struct tr_message){
+                            .kind = MESSAGE_DROP,
+                            .key = record->key,
+                            .order = record->order,
+                        });
+}
+
+void tr_pending_send_take_back(struct tr_replication *replication, uint16_t peer,
+                               const struct tr_head *record)
+{
+    tr_replication_send(replication, peer,
+                        (struct tr_message){
+                            .kind = MESSAGE_DROP,
+                            .mask = 1,
+                            .key = record->key,
+                            .order = record->order,
+                        });
+}
+
+void tr_pending_send(struct tr_replication *replication, uint16_t peer,
+                     const struct tr_head *record)
+{
+    if (tr_pending_is_drop(record, peer))
+        tr_pending_send_drop(replication, peer, record);
+    else
+        tr_pending_send_copy(replication, peer, record);
+}
+
+/* Each node that is named has a moment to say that it has it. */
+void tr_pending_add(struct tr_replication *replication, tr_ref ref, const struct tr_head *record)
+{
+    uint16_t names[TR_NAMES_MAX];
+    unsigned count = tr_set_names(record, names);
+    for (unsigned i = 0; i < count; i++) {
+        struct tr_fifo_entry entry = {ref, replication->time->now_ms + TR_PENDING_AGAIN_MS};
+        if (names[i] == 0 || !is_pending(replication, ref, names[i], record))
+            continue;
+        struct tr_peer *peer = &replication->cluster->peers[names[i]];
+        struct tr_progress *progress = &replication->progress[names[i]];
+        if (peer->is_greeted && progress->pending.count < replication->config.pending &&
+            !tr_arena_is_tight(replication->arena) &&
+            tr_fifo_push(&progress->pending, replication->arena, entry))
+            continue;
+        progress->is_passed |=
+            progress->cursor > 0; /* the walk that is under way may be beyond it */
+        progress->is_behind = true;
+    }
+}
+
+/* What is owed longest; what is no longer owed falls out. False: nothing is. */
+static bool first_pending(struct tr_replication *replication, uint16_t index,
+                          struct tr_fifo_entry *entry, struct tr_head *record)
+{
+    struct tr_fifo *pending = &replication->progress[index].pending;
+    for (; pending->count > 0; tr_fifo_pop(pending, replication->arena)) {
+        *entry = tr_fifo_first(pending, replication->arena);
+        if (tr_arena_holds(replication->arena, entry->ref) &&
+            tr_pending_has(replication, entry->ref, index, record))
+            return true;
+    }
+    return false;
+}
+
+/* Those who were told and have not said that they have it. The queue is in the order of due times:
+ * behind one that is not due none is. */
+void tr_pending_run(struct tr_replication *replication, uint16_t index)
+{
+    struct tr_peer *peer = &replication->cluster->peers[index];
+    struct tr_progress *progress = &replication->progress[index];
+    struct tr_head record;
+    struct tr_fifo_entry entry;
+    if (progress->pending.count == 0 || replication->time->now_ms < progress->pending_ms)
+        return;
+    bool is_long = progress->pending.count > LONG; /* most of it is acknowledged by now */
+    progress->pending_ms = replication->time->now_ms + (is_long ? WALK_MS / 8 : WALK_MS);
+    while (first_pending(replication, index, &entry, &record) &&
+           entry.due_ms <= replication->time->now_ms && peer->count < WINDOW) {
+        tr_fifo_pop(&progress->pending, replication->arena);
+        /* Who moves a record from there tells it to let go when others have it; but one that has
+         * missed something must not go on with what it has until then. */
+        bool is_sent = tr_set_is_listed(&record, index) || tr_pending_is_drop(&record, index) ||
+                       progress->has_missed;
+        if (!is_sent)
+            continue;
+        tr_cover(replication->trial, RULE_OWED);
+        tr_pending_send(replication, index, &record);
+        entry.due_ms = replication->time->now_ms + TR_PENDING_AGAIN_MS;
+        if (!tr_fifo_push(&progress->pending, replication->arena, entry)) {
+            progress->is_passed |= progress->cursor > 0;
+            progress->is_behind = true;
+        }
+    }
+}
+
+bool tr_pending_is_empty(struct tr_replication *replication, uint16_t index)
+{
+    struct tr_fifo_entry entry;
+    struct tr_head record;
+    return !first_pending(replication, index, &entry, &record);
+}
+
+/* ---- what happens here ---- */
+
+/* A new record goes whole; of a change, its order and times. While it moves its old list hears the
+ * same, since it pops; else who is not listed is to let go. */
+void tr_pending_send_all(struct tr_replication *replication, const struct tr_head *record,
+                         enum tr_message_kind kind)
+{
+    uint16_t names[TR_NAMES_MAX];
+    unsigned count = tr_set_names(record, names);
+    for (unsigned i = 0; i < count; i++) {
+        bool is_told =
+            tr_set_is_listed(record, names[i]) || !tr_breaks(replication->trial, MUTANT_ONE_LIST);
+        if (names[i] == 0 || !is_told)
+            continue;
+        if (tr_pending_is_drop(record, names[i]))
+            tr_pending_send_drop(replication, names[i], record);
+        else
+            tr_replication_send(replication, names[i],
+                                (struct tr_message){.kind = kind, .key = record->key});
+    }
+}
+
+void tr_pending_replicate(struct tr_replication *replication, tr_ref ref, enum tr_replicate how)
+{
+    struct tr_head record;
+    if (!tr_replication_is_clustered(replication))
+        return;
+    tr_store_head(replication->store, ref, &record);
+    /* Beyond a pop that has failed nobody is told before the failed one is safe here. */
+    if (how == REPLICATE_AT_ONCE && replication->split_batch > replication->log->durable)
+        how = REPLICATE_DURABLE;
+    if (how == REPLICATE_PART)
+        replication->split_batch = replication->log->number;
+    if (how == REPLICATE_AT_ONCE)
+        tr_pending_send_all(replication, &record, MESSAGE_OUTCOME);
+    tr_log_wait(replication->log, (struct tr_waiting){
+                                      .then = how == REPLICATE_AT_ONCE ? THEN_OWE : THEN_TELL,
+                                      .token = (uint64_t)how,
+                                      .key = record.key,
+                                      .ref = ref,
+                                      .order = record.order,
+                                  });
+}

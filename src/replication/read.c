@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking other nodes for a client: what they hold of a timer, of which the highest wins; or to try
+ * its dead pops again. A create with a key asks first, too. */
+#include "replication/operation.h"
+
+#include "cluster/peer.h"
+#include "cluster/view.h"
+#include "replication/rebalance.h"
+#include "replication/set.h"
+
+/* What it keeps of a read is found; of a create, is to be written. */
+static void look_here(struct tr_replication *replication, struct tr_operation *operation)
+{
+    struct tr_whole record;
+    const struct tr_store *store = replication->store;
+    tr_ref ref = store->find_shown(store->context, operation->id);
+    operation->is_found |= ref != TR_ARENA_NONE;
+    if (ref == TR_ARENA_NONE || operation->kind == OPERATION_CREATE)
+        return;
+    store->whole(store->context, ref, &record);
+    tr_operation_keep(replication, operation, &record);
+}
+
+static void perform_here(struct tr_replication *replication, struct tr_operation *operation)
+{
+    const struct tr_store *store = replication->store;
+    struct tr_waiting ticket = {.then = THEN_OPERATION, .token = operation->number};
+    TR_ASSERT(store->perform != NULL);
+    if (store->perform(store->context, operation->id, operation->argument, ticket) > 0)
+        tr_operation_open(operation, 0);
+}
+
+/* Where it is placed, or, while it may be elsewhere, everywhere. */
+static void ask_all(struct tr_replication *replication, struct tr_operation *operation)
+{
+    uint16_t list[TR_SET_MAX];
+    bool is_wide = tr_rebalance_is_wide(replication);
+    unsigned count = tr_view_place(replication->cluster, operation->id,
+                                   tr_set_copies(replication, operation->factor), list);
+    operation->stage = STAGE_READING;
+    operation->is_complete = false;
+    for (unsigned k = 0; k < count; k++)
+        operation->is_complete |= tr_peer_is_up(replication->cluster, list[k]);
+    for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
+        bool is_asked = is_wide;
+        for (unsigned k = 0; k < count; k++)
+            is_asked |= list[k] == i;
+        bool is_up = tr_peer_is_up(replication->cluster, (uint16_t)i);
+        operation->is_complete &=
+            is_up || !is_wide || replication->cluster->members[i].role == TR_ROLE_NONE;
+        if (!is_asked || !is_up)
+            continue;
+        tr_cover(replication->trial,
+                 operation->kind == OPERATION_PERFORM ? RULE_REDRIVEN : RULE_READ);
+        tr_operation_open(operation, i);
+        tr_replication_send(
+            replication, (uint16_t)i,
+            (struct tr_message){
+                .kind = MESSAGE_ASK,
+                .operation = operation->number,
+                .key.id = operation->id,
+                .order = {.attempt =
+                              operation->kind == OPERATION_PERFORM ? TR_ASK_REDRIVE : TR_ASK_READ,
+                          .sequence = operation->argument},
+            });
+    }
+}
+
+void tr_read_begin(struct tr_replication *replication, struct tr_operation *operation)
+{
+    if (operation->kind == OPERATION_PERFORM)
+        perform_here(replication, operation);
+    else
+        look_here(replication, operation);
+    ask_all(replication, operation);
+}
+
+/* The higher of what was heard: of one part by its order, and the timer before its parts. */
+static bool is_above(const struct tr_whole *a, const struct tr_whole *b)
+{
+    return a->head.key.part == b->head.key.part
+               ? tr_order_compare(&a->head.order, &b->head.order) > 0
+               : a->head.key.part < b->head.key.part;
+}
+
+static void hear(struct tr_replication *replication, struct tr_operation *operation,
+                 uint16_t member, const struct tr_whole *held)
+{
+    tr_operation_close(operation, member);
+    if (held == NULL)
+        return;
+    operation->is_found = true;
+    if (operation->kind == OPERATION_CREATE)
+        return; /* what it keeps is to be written */
+    struct tr_whole best;
+    if (operation->record != TR_ARENA_NONE)
+        best = tr_operation_unpack(replication, operation);
+    if (operation->record == TR_ARENA_NONE || is_above(held, &best))
+        tr_operation_keep(replication, operation, held);
+}
+
+/* All who were asked have answered, and one of those where it is placed was; while it may be
+ * elsewhere, everybody was. */
+static bool is_known(const struct tr_replication *replication, const struct tr_operation *operation)
+{
+    bool is_open = false;
+    for (uint32_t i = 0; i < replication->cluster->member_count; i++)
+        is_open |= tr_operation_is_open(operation, i);
+    return operation->is_complete && !is_open;
+}
+
+static void answer_read(struct tr_replication *replication, struct tr_operation *operation,
+                        struct tr_effects *out)
+{
+    struct tr_whole record = {.head.flags = TR_RECORD_TOMBSTONE};
+    if (operation->record != TR_ARENA_NONE)
+        record = tr_operation_unpack(replication, operation);
+    if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0) {
+        if (operation->record == TR_ARENA_NONE && !is_known(replication, operation))
+            tr_operation_refuse(replication, operation, 503,
+                                "a node that may have it did not answer", out);
+        else
+            tr_operation_answer(replication, operation, 404, "there is no such timer", out);
+        tr_operation_end(replication, operation);
+        return;
+    }
+    TR_ASSERT(replication->read_count < TR_READS_MAX);
+    struct tr_answer answer = {
+        .token = operation->token, .status = 200, .shown = operation->record};
+    replication->store->answer(replication->store->context, &answer, out);
+    replication->read_size[replication->read_count] = operation->record_size;
+    replication->read[replication->read_count++] =
+        operation->record; /* given back in the next step */
+    operation->record = TR_ARENA_NONE;
+    tr_operation_end(replication, operation);
+}
+
+void tr_read_conclude(struct tr_replication *replication, struct tr_operation *operation,
+                      bool is_over, struct tr_effects *out)
+{
+    if (tr_operation_has_open(replication, operation) && !is_over)
+        return;
+    /* It may have moved from one that was asked late to one that was asked early. */
+    bool is_sought = !operation->is_found && operation->kind != OPERATION_PERFORM;
+    if (is_sought && !is_over && !operation->is_late && tr_rebalance_is_wide(replication)) {
+        tr_cover(replication->trial, RULE_ASKED_AGAIN);
+        operation->is_late = true;
+        tr_operation_renumber(replication, operation);
+        memset(operation->open, 0, sizeof operation->open);
+        look_here(replication, operation);
+        ask_all(replication, operation);
+        if (tr_operation_has_open(replication, operation))
+            return;
+    }
+    if (operation->kind == OPERATION_READ) {
+        if (replication->read_count < TR_READS_MAX)
+            answer_read(replication, operation, out);
+        else
+            tr_operations_look(replication); /* in the next step there is room */
+        return;
+    }
+    if (operation->kind == OPERATION_PERFORM) {
+        bool is_done = operation->done > 0;
+        tr_operation_answer(replication, operation, is_done ? 200 : 404,
+                            is_done ? NULL : "this timer has no such dead pop", out);
+        tr_operation_end(replication, operation);
+        return;
+    }
+    if (operation->is_found) {
+        tr_operation_finish(replication, operation, out);
+        return;
+    }
+    struct tr_whole record = tr_operation_unpack(replication, operation);
+    operation->is_late = false;
+    tr_write_begin(replication, operation, &record, out);
+}
+
+void tr_read_answered(struct tr_replication *replication, struct tr_operation *operation,
+                      uint16_t member, enum tr_frame_result result, const struct tr_whole *held,
+                      struct tr_effects *out)
+{
+    operation->done |= result == TR_RESULT_STORED;
+    hear(replication, operation, member, result == TR_RESULT_HELD ? held : NULL);
+    tr_read_conclude(replication, operation, false, out);
+}
+
+void tr_read_asked(struct tr_replication *replication, uint16_t peer,
+                   const struct tr_frame_ask *ask)
+{
+    const struct tr_store *store = replication->store;
+    struct tr_head found = {.key.id = ask->id};
+    tr_ref ref = store->find_shown(store->context, ask->id);
+    if (ref != TR_ARENA_NONE)
+        tr_store_head(store, ref, &found);
+    bool is_performed = ask->mode == TR_ASK_REDRIVE;
+    struct tr_waiting ticket = {
+        .then = THEN_REPLY, .token = ask->operation, .peer = peer, .key.id = found.key.id};
+    if (is_performed && store->perform != NULL && store->can_perform(store->context) &&
+        store->perform(store->context, ask->id, ask->sequence, ticket) > 0)
+        return;
+    bool is_held = ref != TR_ARENA_NONE && !is_performed;
+    tr_replication_answer(replication, peer, ask->operation, &found,
+                          is_held ? TR_RESULT_HELD : TR_RESULT_NONE);
+}

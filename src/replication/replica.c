@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replication/replica.h"
+
+#include "cluster/clock.h"
+#include "cluster/member.h"
+#include "cluster/peer.h"
+#include "replication/catchup.h"
+#include "replication/drop.h"
+#include "replication/dropped.h"
+#include "replication/hold.h"
+#include "replication/pending.h"
+#include "replication/set.h"
+
+#define HEARSAY_MAX   (TR_LOG_NODES_MAX - TR_VIEW_NODES_MAX) /* names; the rest is for views */
+#define CLAIMED_BY_MS 1500 /* a pop under way is claimed after a second */
+
+/* What is overdue counts from now: the nodes before this one in the list have only now heard of it
+ * too, or are about to make it. After a position's time, or almost, somebody may have begun to, and
+ * has a moment to claim it. */
+static void set_due(const struct tr_replication *replication, struct tr_head *record,
+                    int64_t due_in_ms)
+{
+    uint64_t late_ms = due_in_ms < 0 ? 0 - (uint64_t)due_in_ms : 0;
+    uint64_t wait_ms = late_ms + TR_SUSPECT_MS >= TR_POSITION_MS ? CLAIMED_BY_MS : 0;
+    record->due_ms = replication->time->steady_ms + (due_in_ms > 0 ? (uint64_t)due_in_ms : wait_ms);
+    record->lag_ms += late_ms + wait_ms;
+}
+
+/* Whoever says something else is not to be trusted. */
+static bool is_sane(const struct tr_head *head)
+{
+    return head->order.sequence < UINT32_MAX && head->key.part <= UINT32_MAX &&
+           head->order.moves < UINT32_MAX / 2;
+}
+
+/* Nodes by our indexes, times by our clock. False: nothing to be stored, or no room for a name. */
+static bool localize(struct tr_replication *replication, struct tr_whole *whole,
+                     const struct tr_frame_names *names)
+{
+    const struct tr_store *store = replication->store;
+    struct tr_head *head = &whole->head;
+    set_due(replication, head, names->due_in_ms);
+    if (head->due_ms > TR_TIME_MAX || head->lag_ms > head->due_ms || head->replicas.count == 0 ||
+        head->factor == 0 || !is_sane(head) || !store->fits(store->context, whole) ||
+        !store->is_sound(store->context, whole))
+        return false;
+    for (unsigned i = 0; i < head->replicas.count; i++) {
+        head->replicas.members[i] =
+            tr_member_intern(replication->cluster, names->list[i], HEARSAY_MAX);
+        if (head->replicas.members[i] == TR_MEMBER_NONE)
+            return false;
+    }
+    for (unsigned i = 0; i < head->from.count; i++) {
+        head->from.members[i] = tr_member_intern(replication->cluster, names->from[i], HEARSAY_MAX);
+        if (head->from.members[i] == TR_MEMBER_NONE)
+            return false;
+    }
+    return true;
+}
+
+/* Above 0: `a` is to stay. At equal order a tombstone does, then one that has arrived; of two nodes
+ * that moved it at once, one. */
+static int compare(const struct tr_replication *replication, const struct tr_head *a,
+                   const struct tr_head *b)
+{
+    int order = tr_order_compare(&a->order, &b->order);
+    if (order != 0)
+        return order;
+    order = (a->flags & TR_RECORD_TOMBSTONE) - (b->flags & TR_RECORD_TOMBSTONE);
+    if (order == 0)
+        order = (b->flags & TR_RECORD_MOVING) - (a->flags & TR_RECORD_MOVING);
+    uint32_t mine = tr_set_check(replication, a);
+    uint32_t other = tr_set_check(replication, b);
+    return order != 0 ? order : (mine > other) - (mine < other);
+}
+
+/* Whoever held what is replaced here, and is not named any more, must hear of it. While it moves,
+ * who moves it sees to that; but of those who were to be told already that node may not know. */
+static void inherit(const struct tr_replication *replication, struct tr_head *record,
+                    const struct tr_head *held)
+{
+    uint16_t names[TR_NAMES_MAX];
+    bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
+    bool was_moving = (held->flags & TR_RECORD_MOVING) != 0;
+    unsigned count = is_moving ? held->from.count * !was_moving : tr_set_names(held, names);
+    for (unsigned i = 0; i < count; i++) {
+        uint16_t name = is_moving ? held->from.members[i] : names[i];
+        if (name == 0 || tr_set_is_named(record, name))
+            continue;
+        if (is_moving)
+            tr_cover(replication->trial, RULE_INHERITED);
+        tr_set_remember(record, name);
+    }
+}
+
+/* Only where it belongs differs. */
+static bool is_same_pop(const struct tr_head *a, const struct tr_head *b)
+{
+    return tr_is_same_write(a, b) && a->order.sequence == b->order.sequence &&
+           a->order.attempt == b->order.attempt &&
+           ((a->flags | b->flags) & TR_RECORD_TOMBSTONE) == 0;
+}
+
+/* Where nothing is held of its id, a record ends nothing. STORED: it is new here; HELD: it was
+ * here; STALE: something higher is; FULL. */
+static enum tr_frame_result put(struct tr_replication *replication, struct tr_whole *whole,
+                                tr_ref *ref, bool has_any)
+{
+    const struct tr_store *store = replication->store;
+    struct tr_head held;
+    if (*ref != TR_ARENA_NONE) {
+        tr_store_head(store, *ref, &held);
+        int order = compare(replication, &held, &whole->head);
+        if (order >= 0)
+            return order == 0 ? TR_RESULT_HELD : TR_RESULT_STALE;
+        inherit(replication, &whole->head, &held);
+    }
+    tr_ref before = *ref;
+    *ref = store->put(store->context, whole, before);
+    if (*ref == TR_ARENA_NONE) {
+        tr_cover(replication->trial, RULE_FULL);
+        return TR_RESULT_FULL;
+    }
+    if (before != TR_ARENA_NONE && is_same_pop(&held, &whole->head))
+        tr_store_carry_on(store, before, *ref, &whole->head);
+    if (has_any)
+        tr_store_end_others(store, &whole->head);
+    if (whole->head.key.part > 0 && store->limit_others != NULL)
+        store->limit_others(store->context, &whole->head); /* who split it off does so too */
+    return TR_RESULT_STORED;
+}
+
+/* ---- what others send ---- */
+
+/* Whether a client's write may be stored over another one; if not, why. */
+static enum tr_frame_result judge(const struct tr_replication *replication, enum tr_write_mode mode,
+                                  const struct tr_head *held, const struct tr_head *record)
+{
+    /* Of two requests with one key at once, the later stays, here as elsewhere. */
+    if (mode == TR_WRITE_CREATE && (record->flags & TR_RECORD_KEYED) == 0)
+        return TR_RESULT_EXISTS;
+    bool is_later = held->order.version > record->order.version ||
+                    (held->order.version == record->order.version &&
+                     held->order.version_node > record->order.version_node);
+    bool is_stale = is_later && !tr_breaks(replication->trial, MUTANT_STALE_IGNORED);
+    return is_stale ? TR_RESULT_STALE : TR_RESULT_STORED;
+}
+
+/* Who is named by an older state of what is held, and by that alone, has missed what came after. */
+static void adopt(struct tr_replication *replication, tr_ref ref, const struct tr_head *older)
+{
+    struct tr_head held;
+    bool is_busy = tr_store_state_of(replication->store, ref) == TR_STORE_BUSY;
+    tr_store_head(replication->store, ref, &held);
+    uint8_t count = held.from.count;
+    inherit(replication, &held, older);
+    if (held.from.count == count || !tr_replication_has_room(replication, &held))
+        return;
+    tr_cover(replication->trial, RULE_ADOPTED);
+    tr_ref placed = tr_store_put_head(replication->store, ref, &held);
+    if (placed == TR_ARENA_NONE)
+        return;
+    if (is_busy)
+        tr_store_carry_on(replication->store, ref, placed, &held);
+    tr_pending_replicate(replication, placed, REPLICATE_DURABLE);
+}
+
+/* Whether what is new here may be stored. A full disk takes what ends or changes a record, and
+ * nothing that is new to it. */
+static bool may_grow(const struct tr_replication *replication, const struct tr_head *record,
+                     bool is_there)
+{
+    bool may =
+        !replication->log->is_refused || is_there || (record->flags & TR_RECORD_TOMBSTONE) != 0;
+    if (!may)
+        tr_cover(replication->trial, RULE_FULL_OF_LIVE);
+    return may;
+}
+
+enum tr_frame_result tr_replica_take(struct tr_replication *replication, enum tr_write_mode mode,
+                                     bool has_room, struct tr_whole *whole, tr_ref *ref)
+{
+    const struct tr_store *store = replication->store;
+    struct tr_head held;
+    bool has_any = false;
+    *ref = store->find(store->context, &whole->head.key, &has_any);
+    bool is_there = *ref != TR_ARENA_NONE;
+    if (is_there)
+        tr_store_head(store, *ref, &held);
+    const struct tr_order *dropped = is_there ? NULL : tr_dropped_find(replication, &whole->head);
+    if (dropped != NULL) {
+        tr_cover(replication->trial, RULE_LATE_WRITE);
+        bool is_it = dropped->version == whole->head.order.version &&
+                     dropped->version_node == whole->head.order.version_node;
+        if (!is_it)
+            return TR_RESULT_STALE;                        /* something higher was here */
+        return has_room ? TR_RESULT_HELD : TR_RESULT_FULL; /* it has moved on */
+    }
+    bool is_same = is_there && tr_is_same_write(&held, &whole->head);
+    enum tr_frame_result result =
+        is_there && !is_same ? judge(replication, mode, &held, &whole->head) : TR_RESULT_STORED;
+    if (result == TR_RESULT_STORED &&
+        (!has_room || !may_grow(replication, &whole->head, is_there))) {
+        tr_cover(replication->trial, RULE_FULL);
+        return TR_RESULT_FULL;
+    }
+    if (result == TR_RESULT_STORED)
+        result = put(replication, whole, ref, has_any);
+    if (result == TR_RESULT_STALE && is_same) {
+        adopt(replication, *ref, &whole->head);
+        return has_room ? TR_RESULT_HELD : TR_RESULT_FULL; /* it has moved on already */
+    }
+    return result;
+}
+
+void tr_replica_write(struct tr_replication *replication, uint16_t peer, uint64_t operation,
+                      enum tr_write_mode mode, struct tr_whole *whole,
+                      const struct tr_frame_names *names)
+{
+    struct tr_head *head = &whole->head;
+    tr_ref ref = TR_ARENA_NONE;
+    enum tr_frame_result result = TR_RESULT_FULL;
+    bool is_sound = localize(replication, whole, names);
+    /* One that stops is not counted on; but what it holds it does not show after it has ended. */
+    bool is_stopping = !replication->log->is_running;
+    bool is_taken = (!is_stopping && !tr_peer_knows_more(replication->cluster, peer)) ||
+                    tr_store_find(replication->store, &head->key) != TR_ARENA_NONE;
+    bool has_room = is_sound && tr_replication_has_room(replication, head) && is_taken;
+    if (is_sound && mode == TR_WRITE_REPLACE)
+        tr_hold_prepare(replication, peer, head);
+    tr_clock_hear(replication->cluster, head->order.version);
+    if (is_sound)
+        result = tr_replica_take(replication, mode, has_room, whole, &ref);
+    if (result == TR_RESULT_STORED && mode == TR_WRITE_REPLACE)
+        tr_hold_open(replication, peer, head);
+    if (result == TR_RESULT_STALE && tr_breaks(replication->trial, MUTANT_STALE_IGNORED))
+        result = TR_RESULT_HELD;
+    if (result == TR_RESULT_STORED && is_stopping) {
+        tr_replication_wait(replication, head, ref, THEN_ANSWER, peer, 0);
+        result = TR_RESULT_FULL;
+    }
+    if (result == TR_RESULT_STORED && tr_breaks(replication->trial, MUTANT_ACK_BEFORE_SYNC))
+        tr_replication_answer(replication, peer, operation, head, TR_RESULT_STORED);
+    if (is_sound && result == TR_RESULT_FULL)
+        tr_catchup_pass_up(replication, peer, head);
+    if (result == TR_RESULT_STORED || result == TR_RESULT_HELD)
+        tr_replication_wait(replication, head, ref, THEN_REPLY, peer, operation);
+    else
+        tr_replication_answer(replication, peer, operation, head, result);
+}
+
+/* It is let go here for a higher one that does not name this node; so is what others hold of it,
+ * but for who has shown it: that one may be the only one to have it. */
+static void learn(struct tr_replication *replication, uint16_t peer, const struct tr_head *record,
+                  tr_ref ref, const struct tr_head *held)
+{
+    uint16_t names[TR_NAMES_MAX];
+    unsigned count = tr_set_names(held, names);
+    if (tr_store_state_of(replication->store, ref) == TR_STORE_BUSY ||
+        !tr_dropped_can_note(replication, &held->key)) {
+        tr_hold_moved(replication, peer, record); /* it is met again when that has ended */
+        return;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        bool is_meant = !tr_set_is_named(record, names[i]) || tr_pending_is_drop(record, names[i]);
+        if (names[i] != 0 && names[i] != peer && is_meant)
+            tr_pending_send_drop(replication, names[i], record);
+    }
+    tr_cover(replication->trial, RULE_STRAY_LEARNS);
+    replication->stats.drops++;
+    tr_dropped_remove(replication, ref);
+}
+
+/* Whether a node shows a record that moves and comes from there, though it had let that go: a write
+ * came late, and it would pop beside those to whom the record moves. */
+static bool has_come_back(const struct tr_replication *replication, uint16_t peer,
+                          const struct tr_head *record, tr_ref ref)
+{
+    struct tr_head held;
+    tr_store_head(replication->store, ref, &held);
+    return (record->flags & TR_RECORD_MOVING) != 0 && tr_set_is_named(record, peer) &&
+           !tr_set_is_named(&held, peer);
+}
+
+/* A copy of a record that does not name this node: what is held of it here goes if that is lower,
+ * and is shown to the other node if it is higher. */
+static void hear_stray(struct tr_replication *replication, uint16_t peer,
+                       const struct tr_head *head, tr_ref ref)
+{
+    struct tr_head held;
+    tr_store_end_others(replication->store, head);
+    if (ref == TR_ARENA_NONE)
+        return;
+    tr_store_head(replication->store, ref, &held);
+    int order = compare(replication, &held, head);
+    if (order < 0)
+        learn(replication, peer, head, ref, &held);
+    else if (order > 0)
+        tr_pending_send_copy(replication, peer, head);
+}
+
+/* Whether a copy comes too late to be stored: it was dropped here already, or it only comes from
+ * here, and is not here. */
+static bool is_too_late(struct tr_replication *replication, uint16_t peer,
+                        const struct tr_head *head)
+{
+    bool is_past = (head->flags & TR_RECORD_MOVING) != 0 && !tr_set_is_listed(head, 0);
+    const struct tr_order *dropped = tr_dropped_find(replication, head);
+    if (!is_past && dropped == NULL)
+        return false;
+    tr_cover(replication->trial, RULE_MOVED);
+    if (dropped == NULL) /* its write may be yet to come, and counts, but others pop it */
+        tr_hold_moved(replication, peer, head);
+    else if (tr_set_is_listed(head, 0))
+        tr_drop_pass_on(replication, peer, head, dropped);
+    return true;
+}
+
+static void store_copy(struct tr_replication *replication, uint16_t peer, struct tr_whole *whole,
+                       tr_ref ref, bool has_any)
+{
+    const struct tr_head *head = &whole->head;
+    enum tr_frame_result result = put(replication, whole, &ref, has_any);
+    if (result == TR_RESULT_STALE) {
+        tr_cover(replication->trial, RULE_HIGHER);
+        tr_pending_send_copy(replication, peer, head);
+    }
+    if (result == TR_RESULT_FULL)
+        tr_catchup_pass_up(replication, peer, head);
+    if (result == TR_RESULT_HELD && has_come_back(replication, peer, head, ref)) {
+        tr_cover(replication->trial, RULE_CAME_BACK);
+        if (tr_store_state_of(replication->store, ref) != TR_STORE_UNSAFE)
+            tr_pending_send_drop(replication, peer, head); /* else it is shown again */
+        return;
+    }
+    if (result != TR_RESULT_STORED && result != TR_RESULT_HELD)
+        return;
+    if (has_any)
+        tr_store_end_others(replication->store, head);
+    tr_pending_mark(replication, ref, head, peer);
+    tr_replication_wait(replication, head, ref, THEN_ACK, peer, 0);
+}
+
+void tr_replica_copy(struct tr_replication *replication, uint16_t peer, struct tr_whole *whole,
+                     const struct tr_frame_names *names)
+{
+    const struct tr_store *store = replication->store;
+    const struct tr_head *head = &whole->head;
+    if (!localize(replication, whole, names))
+        return;
+    if (!tr_replication_has_room(replication, head)) {
+        tr_catchup_pass_up(replication, peer, head);
+        return; /* it is offered again */
+    }
+    replication->stats.records_in++;
+    tr_clock_hear(replication->cluster, head->order.version);
+    if (tr_dropped_is_taken_back(replication, head)) {
+        tr_pending_send_take_back(replication, peer, head); /* the other node has not heard of it */
+        return;
+    }
+    if (store->is_ended != NULL && store->is_ended(store->context, head)) {
+        tr_pending_send_copy(replication, peer, &(struct tr_head){.key.id = head->key.id});
+        return;
+    }
+    bool has_any = false;
+    tr_ref ref = store->find(store->context, &head->key, &has_any);
+    if (ref == TR_ARENA_NONE && !replication->log->is_running)
+        return; /* one that stops takes nothing more: it may be for good */
+    bool is_new = ref == TR_ARENA_NONE && tr_set_is_listed(head, 0);
+    if (is_new &&
+        (tr_peer_knows_more(replication->cluster, peer) || !may_grow(replication, head, false)))
+        return; /* it is offered again */
+    if (!tr_set_is_named(head, 0))
+        hear_stray(replication, peer, head, ref);
+    else if (ref == TR_ARENA_NONE && is_too_late(replication, peer, head))
+        tr_replication_wait(replication, head, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
+    else
+        store_copy(replication, peer, whole, ref, has_any);
+}
+
+/* Of one that is over nothing but the head is kept; and if it was moving, it has arrived. Who
+ * held it before is told by everybody, since the node that has ended it may not reach all. */
+static tr_ref put_tombstone(struct tr_replication *replication, tr_ref ref,
+                            const struct tr_head *held, struct tr_whole *whole)
+{
+    const struct tr_store *store = replication->store;
+    store->strip(whole);
+    if ((held->flags & ~whole->head.flags & TR_RECORD_MOVING) != 0)
+        tr_set_drop_others(&whole->head);
+    ref = store->put(store->context, whole, ref);
+    TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
+    store->arm(store->context, ref);
+    return ref;
+}
+
+/* An outcome has overtaken what it is about. The whole record is asked for; what comes first, an
+ * older state of it, is not popped, since that has been. */
+static void await_record(struct tr_replication *replication, uint16_t peer,
+                         const struct tr_head *outcome)
+{
+    tr_cover(replication->trial, RULE_OVERTAKEN);
+    tr_hold_past(replication, peer, outcome);
+    tr_replication_send(replication, peer,
+                        (struct tr_message){
+                            .kind = MESSAGE_DROPPED,
+                            .mask = 1,
+                            .key = outcome->key,
+                            .order = outcome->order,
+                        });
+}
+
+/* The record at `*ref` becomes what the outcome says. False: it says what cannot be. */
+static bool apply_outcome(struct tr_replication *replication, const struct tr_head *outcome,
+                          int64_t due_in_ms, struct tr_head *held, tr_ref *ref)
+{
+    const struct tr_store *store = replication->store;
+    struct tr_whole changed;
+    store->whole(store->context, *ref, &changed);
+    changed.head.order.sequence = outcome->order.sequence;
+    changed.head.order.attempt = outcome->order.attempt;
+    changed.head.order.moves = outcome->order.moves;
+    changed.head.flags = outcome->flags;
+    changed.head.lag_ms = outcome->lag_ms;
+    set_due(replication, &changed.head, due_in_ms);
+    if (changed.head.due_ms > TR_TIME_MAX || changed.head.lag_ms > changed.head.due_ms ||
+        !is_sane(&changed.head) || !store->is_sound(store->context, &changed))
+        return false;
+    bool is_busy = tr_store_state_of(store, *ref) == TR_STORE_BUSY;
+    tr_ref before = *ref;
+    *ref = (changed.head.flags & TR_RECORD_TOMBSTONE) != 0
+               ? put_tombstone(replication, before, held, &changed)
+               : store->change(store->context, before, held, &changed.head);
+    if (is_busy && is_same_pop(held, &changed.head))
+        tr_store_carry_on(store, before, *ref, &changed.head);
+    *held = changed.head;
+    return true;
+}
+
+void tr_replica_outcome(struct tr_replication *replication, uint16_t peer,
+                        const struct tr_head *outcome, int64_t due_in_ms, uint32_t check)
+{
+    struct tr_head held;
+    tr_ref ref = tr_store_find(replication->store, &outcome->key);
+    if (ref == TR_ARENA_NONE) {
+        await_record(replication, peer, outcome);
+        return;
+    }
+    tr_store_head(replication->store, ref, &held);
+    int order = tr_order_compare(&held.order, &outcome->order);
+    bool is_over = (held.flags & TR_RECORD_TOMBSTONE) != 0;
+    bool has_arrived = (outcome->flags & TR_RECORD_MOVING) > (held.flags & TR_RECORD_MOVING);
+    if (!tr_replication_has_room(replication, &held)) {
+        if (order < 0) {
+            tr_hold_past(replication, peer, outcome);
+            tr_catchup_miss(replication, peer);
+        }
+        return; /* the whole record follows */
+    }
+    if (!tr_is_same_write(&held, outcome) || check != tr_set_check(replication, &held) ||
+        has_arrived) {
+        if (order < 0)
+            await_record(replication, peer, outcome); /* where it comes from is not known here */
+        return;
+    }
+    if (order > 0 || (is_over && (outcome->flags & TR_RECORD_TOMBSTONE) == 0)) {
+        tr_pending_send_copy(replication, peer, &held);
+        return; /* what it lacks is more than times: the whole record follows if it is higher */
+    }
+    if (order < 0 && !apply_outcome(replication, outcome, due_in_ms, &held, &ref))
+        return;
+    tr_pending_mark(replication, ref, &held, peer);
+    tr_replication_wait(replication, &held, TR_ARENA_NONE, THEN_ACK, peer, 0);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Room to take a record, a message for another node, a ticket of the log: what all files here
+ * need. */
+#include "replication/replication.h"
+
+#include "cluster/outbox.h"
+#include "log/batch.h"
+#include "wire/log.h"
+
+#define ROOM_BESIDE 4096 /* bytes of the log beside a record: names of nodes, its parts */
+
+bool tr_replication_can_wait(const struct tr_replication *replication)
+{
+    return tr_log_can_wait(replication->log, 2 * (TR_PARTS_MAX + 1));
+}
+
+bool tr_replication_has_room(const struct tr_replication *replication, const struct tr_head *head)
+{
+    const struct tr_cluster *cluster = replication->cluster;
+    TR_ASSERT(cluster->members_logged <= cluster->member_count);
+    return cluster->members_logged == cluster->member_count &&
+           tr_replication_can_wait(replication) &&
+           tr_log_has_room(replication->log, tr_log_head_bound(head) + ROOM_BESIDE, false);
+}
+
+/* Whether it tells what the other node is to have: if that is lost, the store is walked for it. Of
+ * the rest somebody asks again. */
+static bool is_of_record(enum tr_message_kind kind)
+{
+    return kind == MESSAGE_OUTCOME || kind == MESSAGE_PART || kind == MESSAGE_COPY ||
+           kind == MESSAGE_DROP;
+}
+
+bool tr_replication_send(struct tr_replication *replication, uint16_t index,
+                         struct tr_message message)
+{
+    struct tr_progress *progress = &replication->progress[index];
+    if (tr_outbox_send(replication->cluster, index, message))
+        return true;
+    if (is_of_record(message.kind)) {
+        progress->is_behind = true;
+        progress->is_passed |= progress->cursor > 0; /* a walk under way may be beyond it */
+    }
+    return false;
+}
+
+void tr_replication_wait(struct tr_replication *replication, const struct tr_head *head, tr_ref ref,
+                         enum tr_then then, uint16_t peer, uint64_t operation)
+{
+    tr_log_wait(replication->log, (struct tr_waiting){
+                                      .then = then,
+                                      .token = operation,
+                                      .peer = peer,
+                                      .key = head->key,
+                                      .ref = ref,
+                                      .order = head->order,
+                                  });
+}
+
+void tr_replication_answer(struct tr_replication *replication, uint16_t peer, uint64_t operation,
+                           const struct tr_head *record, enum tr_frame_result result)
+{
+    tr_replication_send(replication, peer,
+                        (struct tr_message){
+                            .kind = MESSAGE_ANSWER,
+                            .operation = operation,
+                            .result = result,
+                            .key = record->key,
+                        });
+}

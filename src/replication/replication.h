@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replication: one record on several nodes, whatever it is a record of.
+ *
+ *   set          the nodes of a record: who holds it, who acts first, where the view wants it
+ *   recent       notes of keys that run out
+ *   dropped      which records were dropped here lately
+ *   hold         which records are held back, since another node acts or has yet to decide
+ *   pending      what other nodes are to have, and have not acknowledged
+ *   rebalance    brings records to where the view places them
+ *   acknowledge  another node has a record
+ *   antientropy  compares what two nodes share when a link comes up, and sends what one lacks
+ *   catchup      a node that starts, or stood still, hears what it missed before it acts
+ *   replica      stores what other nodes send
+ *   drop         drops what belongs elsewhere, and hears that others have
+ *   tombstone    when the memory of what has ended may go
+ *   operation    a client's request in the cluster: read reads, write writes
+ *   durable      what is said to other nodes when the log has an entry
+ *   encode       a message as an entry of a frame; receive takes frames apart
+ *
+ * Owns:    what is known of each other node's progress, the operations, the notes.
+ * Bounds:  of its config; a table that is full makes something late and nothing wrong.
+ */
+#ifndef TR_REPLICATION_REPLICATION_H
+#define TR_REPLICATION_REPLICATION_H
+
+#include "cluster/cluster.h"
+#include "memory/fifo.h"
+#include "replication/recent.h"
+#include "replication/store.h"
+#include "seam/mutant.h"
+
+#define TR_POSITION_MS  2000  /* each place of a replica set acts this much after the one before */
+#define TR_TOMBSTONE_MS 15000 /* a tombstone is kept at least as long: three lives of a frame */
+#define TR_READS_MAX    64    /* records of other nodes that the answers of one step refer to */
+
+_Static_assert(TR_TOMBSTONE_MS >= 3 * TR_FRAME_LIFE_MS,
+               "a tombstone outlives what may bring back what it ended");
+
+/* How far two nodes have got with telling what they share. */
+enum tr_compare {
+    COMPARE_NOT, /* nothing is known: all that it may lack is sent */
+    COMPARE_SUMMING,
+    COMPARE_SUMMED,
+    COMPARE_DONE,
+};
+
+/* How far another node has got with what this one is to tell it. By member. */
+struct tr_progress {
+    bool is_behind;  /* it may lack records: the store is walked for them */
+    bool is_passed;  /* and the walk must come again */
+    bool has_told;   /* since the link is up it has said what it owes */
+    bool has_missed; /* its disk was full, so it may have kept nothing of what it was told */
+    uint64_t cursor; /* of that walk: records up to this hash were looked at, */
+    unsigned passed; /* and of this hash so many, up to that one */
+    tr_ref passed_ref;
+    struct tr_fifo pending; /* records that it must have acknowledged by a time */
+    tr_mono_ms pending_ms;  /* when these are looked at next */
+    /* The walk has met a write that was under way: not sent until then. */
+    tr_mono_ms early_until_ms;
+    tr_mono_ms unnoted_until_ms; /* it claims more than can be noted: all is held back for it */
+
+    enum tr_compare compare;
+    bool has_sent_sums;
+    tr_mono_ms compare_ms; /* since when */
+    tr_ref own_sums;       /* TR_BUCKETS of them */
+    tr_ref their_sums;     /* if they came too early */
+    uint64_t sum_cursor;
+    uint64_t equal[TR_BUCKETS / 64]; /* bits: these buckets are */
+    uint64_t dirty[TR_BUCKETS / 64]; /* these have changed since they were summed */
+};
+
+/* Bringing records to where the view places them. */
+struct tr_rebalance {
+    bool is_unsettled; /* something may be held that is not where it belongs */
+    bool is_walking;
+    uint64_t view;         /* that tombstones were brought to */
+    tr_mono_ms changed_ms; /* when the view did */
+    bool is_asked;         /* by the operator, who wants to hear how it went, */
+    tr_mono_ms asked_ms;   /* and when */
+    bool is_told;          /* what it waits for */
+    uint64_t found;        /* records that are not where they belong, so far in this walk */
+    uint64_t unsettled;    /* and in the one before */
+    bool is_missed;        /* there may be some that this walk had passed by then */
+    uint32_t offers;       /* so far in this walk */
+    uint32_t walks;
+    uint64_t cursor;      /* records up to this hash were looked at */
+    tr_mono_ms again_ms;  /* when the next walk begins */
+    struct tr_fifo moves; /* under way here */
+    tr_mono_ms look_ms;   /* when these are looked at */
+    tr_mono_ms prune_ms;  /* when those that are over make room */
+};
+
+struct tr_replication_config {
+    uint32_t operations_max;    /* of clients, under way at once */
+    uint32_t moves;             /* records that this node moves at once */
+    uint32_t pending;           /* records that one node is to acknowledge; beyond, a walk */
+    uint32_t slice;             /* records that one step looks at, of each of its walks */
+    uint64_t keyed_keep_ms;     /* how long the tombstone of a keyed record is kept */
+    uint64_t tombstone_keep_ms; /* of any, at most, for nodes that do not come back */
+};
+
+/* Counts since the start. */
+struct tr_replication_stats {
+    uint64_t moved;
+    uint64_t hinted;
+    uint64_t records_in;
+    uint64_t drops;
+    uint64_t catchups;
+    uint64_t forgotten_early;
+};
+
+struct tr_replication {
+    struct tr_replication_config config;
+    const struct tr_store *store;
+    struct tr_cluster *cluster;
+    struct tr_log *log;
+    struct tr_arena *arena;
+    const struct tr_time *time;
+    const struct tr_trial *trial;
+
+    struct tr_progress *progress; /* by member */
+    uint32_t comparing;           /* how many of them are in anti-entropy */
+    uint64_t split_batch;         /* of the log: the last with a part of a record */
+    struct tr_recent held;        /* records that another node acts on */
+    struct tr_recent dropped;     /* what is on its way must not bring them back */
+
+    struct tr_operation *operations;
+    uint32_t operation_count;
+    uint64_t operation_number;
+    tr_mono_ms operations_ms; /* when they are looked at */
+    tr_ref read[TR_READS_MAX];
+    size_t read_size[TR_READS_MAX];
+    uint32_t read_count;
+
+    struct tr_rebalance rebalance;
+    tr_mono_ms busy_ms; /* of the last request, or pop */
+
+    /* Catching up: it serves when it has once, and pops while it has. */
+    bool is_popping;
+    bool is_serving;
+    bool was_exhausted;       /* its log, when it was looked at last: */
+    bool has_missed;          /* what others said meanwhile was not kept */
+    tr_mono_ms catchup_ms;    /* since when it waits to hear what it missed */
+    tr_mono_ms announced_ms;  /* when it said from when on it pops; 0: not yet */
+    uint64_t ahead_least_ms;  /* how far ahead that was */
+    uint64_t popping_from_ms; /* pops with a nominal time below are left to others */
+    tr_mono_ms wake_ms;       /* as it asked in the last step */
+
+    struct tr_replication_stats stats;
+};
+
+/* How many records a walk looks at in one step, where `usual` is what it would. */
+static inline uint32_t tr_replication_slice(const struct tr_replication *replication,
+                                            uint32_t usual)
+{
+    return usual < replication->config.slice ? usual : replication->config.slice;
+}
+
+/* There are other nodes. */
+static inline bool tr_replication_is_clustered(const struct tr_replication *replication)
+{
+    return replication->cluster->view.count > 0;
+}
+
+/* Whether the log takes as many tickets as one record, with its parts, may need. */
+bool tr_replication_can_wait(const struct tr_replication *replication);
+
+/* Whether a record of another node can be taken now: the log, and what waits for it, have room. */
+bool tr_replication_has_room(const struct tr_replication *replication, const struct tr_head *head);
+
+/* For a node that has greeted; else, and when too much waits, it is behind. False: it is. */
+bool tr_replication_send(struct tr_replication *replication, uint16_t peer,
+                         struct tr_message message);
+
+/* Answers an operation of another node. */
+void tr_replication_answer(struct tr_replication *replication, uint16_t peer, uint64_t operation,
+                           const struct tr_head *head, enum tr_frame_result result);
+
+/* Appends an entry to the log's tickets: what is to be said of this record once it is durable. */
+void tr_replication_wait(struct tr_replication *replication, const struct tr_head *head, tr_ref ref,
+                         enum tr_then then, uint16_t peer, uint64_t operation);
+
+#endif

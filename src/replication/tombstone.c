@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replication/tombstone.h"
+
+#include "cluster/peer.h"
+#include "replication/rebalance.h"
+#include "replication/set.h"
+
+#define TOMBSTONE_SIZE 128 /* bytes, with its entries in the wheel and the index */
+#define KNOWN_SHARE    32  /* of the memory, for tombstones that are where they should be; */
+#define PENDING_SHARE  2   /* for all of them */
+
+/* One that is away may come back with something that nobody here has heard of, and needs a while to
+ * show it. */
+static bool are_all_up(const struct tr_replication *replication)
+{
+    for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
+        const struct tr_peer *peer = &replication->cluster->peers[i];
+        bool is_there = peer->is_up && replication->time->now_ms >= peer->up_ms + TR_TOMBSTONE_MS;
+        if (replication->cluster->members[i].role != TR_ROLE_NONE && !is_there)
+            return false;
+    }
+    return true;
+}
+
+/* Whether tombstones take more than one part in `share` of the memory, which is for timers. */
+static bool are_many(const struct tr_replication *replication, uint64_t tombstones, unsigned share)
+{
+    uint64_t room = (uint64_t)replication->arena->block_count * TR_ARENA_BLOCK / share;
+    return tombstones > room / TOMBSTONE_SIZE;
+}
+
+/* It was taken off the list of nodes, and does not answer: it will never say that it has it. */
+static bool has_left(const struct tr_replication *replication, uint16_t member)
+{
+    return replication->cluster->members[member].role == TR_ROLE_NONE && member != 0 &&
+           !replication->cluster->peers[member].is_up;
+}
+
+/* Everybody who is to have it does, but for those that have left. */
+static bool is_spread(const struct tr_replication *replication, tr_ref ref,
+                      const struct tr_head *record)
+{
+    uint8_t acked = tr_store_acked(replication->store, ref);
+    for (unsigned i = 0; i < record->replicas.count; i++) {
+        bool has_it = record->replicas.members[i] == 0 || (acked & (uint8_t)(1u << i)) != 0;
+        if (!has_it && !has_left(replication, record->replicas.members[i]))
+            return false;
+    }
+    for (unsigned i = 0; i < record->from.count; i++) {
+        if (!has_left(replication, record->from.members[i]))
+            return false;
+    }
+    return true;
+}
+
+/* There is another node that is to hear of it. */
+static bool has_to_tell(const struct tr_head *record)
+{
+    for (unsigned i = 0; i < record->from.count; i++) {
+        if (record->from.members[i] != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Everybody who could bring back what it ended has heard of it; while records may be elsewhere than
+ * placed, nobody knows who that is. When there are too many, those go that are where they should
+ * be, whoever is away. */
+bool tr_tombstone_may_forget(struct tr_replication *replication, tr_ref ref,
+                             const struct tr_head *record, uint64_t tombstones)
+{
+    bool is_safe = tr_set_is_known(replication, ref, record) && !has_to_tell(record) &&
+                   !tr_rebalance_is_wide(replication) && are_all_up(replication);
+    bool is_old = replication->time->steady_ms >=
+                  record->due_ms - record->lag_ms + replication->config.tombstone_keep_ms;
+    bool is_early =
+        !is_safe && !is_old &&
+        (are_many(replication, tombstones, PENDING_SHARE) ||
+         (are_many(replication, tombstones, KNOWN_SHARE) && is_spread(replication, ref, record)));
+    bool may =
+        is_safe || is_old || is_early || tr_breaks(replication->trial, MUTANT_FORGET_AT_ONCE);
+    replication->stats.forgotten_early += is_early;
+    tr_cover(replication->trial, may ? RULE_TOMBSTONE_GONE : RULE_TOMBSTONE_KEPT);
+    return may;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When the memory of what has ended may go: a tombstone is kept until everybody who could bring
+ * back what it ended has heard of it.
+ *
+ * Owns:    nothing; tombstones are records of the store.
+ * Bounds:  half of the memory for all of them, a 32nd for those that are where they should be.
+ */
+#ifndef TR_REPLICATION_TOMBSTONE_H
+#define TR_REPLICATION_TOMBSTONE_H
+
+#include "replication/replication.h"
+
+/* Whether this one may go now, of as many as there are. */
+bool tr_tombstone_may_forget(struct tr_replication *replication, tr_ref ref,
+                             const struct tr_head *head, uint64_t tombstones);
+
+#endif

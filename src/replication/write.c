@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing for a client: it places the timer, stamps the record, sends it to every node of the list
+ * and answers when enough of them have it on disk: as many as were asked for, or as there are nodes
+ * up.
+ *
+ *   STALE, a higher version is there: stamped above it, sent again
+ *   EXISTS, another timer has the id: another id, sent again
+ *   silent for a quarter of a second, down or full: a stand-in, sent again
+ *   enough have it, or half a second is over and one has: those who may hold what was replaced are
+ *   told to let it go, who the list knows of, and, while records may be elsewhere than placed,
+ *   every node that is up
+ *   answered  200; or 503, when nobody has it, or one that is up has not let go: the outcome is
+ *             unknown
+ */
+#include "replication/operation.h"
+
+#include "cluster/clock.h"
+#include "cluster/peer.h"
+#include "replication/acknowledge.h"
+#include "replication/drop.h"
+#include "replication/dropped.h"
+#include "replication/hold.h"
+#include "replication/pending.h"
+#include "replication/rebalance.h"
+#include "replication/replica.h"
+#include "replication/set.h"
+
+#define REDRAWS   8
+#define TRIES     8
+#define FILL_MOST 90 /* per cent of a replica; the rest is for copies */
+
+static void answer_unknown(struct tr_replication *replication, struct tr_operation *operation,
+                           struct tr_effects *out)
+{
+    tr_cover(replication->trial, RULE_UNKNOWN);
+    tr_operation_answer(replication, operation, 503, "the outcome is unknown: retry as PUT", out);
+    tr_operation_end(replication, operation);
+}
+
+static unsigned bits(uint8_t mask)
+{
+    unsigned count = 0;
+    for (; mask != 0; mask &= (uint8_t)(mask - 1))
+        count++;
+    return count;
+}
+
+static unsigned nodes_up(const struct tr_replication *replication)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < replication->cluster->view.count; i++)
+        count += tr_peer_is_up(replication->cluster, replication->cluster->view.placed[i]);
+    return count;
+}
+
+/* ---- its record ---- */
+
+/* Who may hold what this replaces, and cannot be told now, since it is down or has no room to keep
+ * what it is told: those who have the record tell it then. */
+static void remember_absent(const struct tr_replication *replication,
+                            const struct tr_operation *operation, struct tr_whole *record)
+{
+    bool is_wide = tr_rebalance_is_wide(replication);
+    record->head.from.count = 0;
+    for (uint32_t i = 1; i < replication->cluster->member_count && !operation->is_drawn; i++) {
+        const struct tr_member *member = &replication->cluster->members[i];
+        bool is_meant = is_wide && member->role != TR_ROLE_NONE;
+        is_meant |= operation->filter != 0 && (member->replica_bits & ~operation->filter) == 0;
+        bool is_told = replication->cluster->peers[i].is_up && !replication->progress[i].has_missed;
+        if (is_meant && !is_told && !tr_set_is_listed(&record->head, (uint16_t)i))
+            tr_set_remember(&record->head, (uint16_t)i);
+    }
+}
+
+/* Packs the record anew: its id, version or list have changed. False: no memory. */
+static bool repack(struct tr_replication *replication, struct tr_operation *operation,
+                   struct tr_whole *record)
+{
+    record->head.key.id = operation->id;
+    record->head.order.version = operation->version;
+    record->head.order.version_node = replication->cluster->stamp_node;
+    record->head.replicas.count = operation->list_count;
+    memcpy(record->head.replicas.members, operation->list, sizeof operation->list);
+    remember_absent(replication, operation, record);
+    return tr_operation_keep(replication, operation, record);
+}
+
+static void make_list(const struct tr_replication *replication, struct tr_operation *operation)
+{
+    operation->list_count = (uint8_t)tr_set_want(replication, operation->id, operation->factor,
+                                                 NULL, 0, true, operation->list);
+    if (tr_breaks(replication->trial, MUTANT_NO_STAND_IN))
+        operation->list_count = (uint8_t)tr_set_copies(replication, operation->factor);
+}
+
+/* Who has it stays on the list, also when the view has changed meanwhile. */
+static void add_to_list(const struct tr_replication *replication, struct tr_operation *operation,
+                        const uint16_t *failed, unsigned failed_count)
+{
+    uint16_t wanted[TR_SET_MAX];
+    unsigned count = tr_set_want(replication, operation->id, operation->factor, failed,
+                                 failed_count, true, wanted);
+    for (unsigned i = 0; i < count && !tr_breaks(replication->trial, MUTANT_NO_STAND_IN); i++) {
+        bool is_there = false;
+        for (unsigned k = 0; k < operation->list_count; k++)
+            is_there |= operation->list[k] == wanted[i];
+        if (!is_there && operation->list_count < TR_SET_MAX)
+            operation->list[operation->list_count++] = wanted[i];
+    }
+}
+
+/* ---- telling ---- */
+
+static void tell(struct tr_replication *replication, struct tr_operation *operation,
+                 uint16_t member, const struct tr_whole *record)
+{
+    if (member == 0 || member == TR_MEMBER_NONE || tr_operation_is_open(operation, member) ||
+        tr_set_is_listed(&record->head, member) || !tr_peer_is_up(replication->cluster, member))
+        return;
+    tr_operation_open(operation, member);
+    tr_replication_send(replication, member,
+                        (struct tr_message){
+                            .kind = MESSAGE_DROP,
+                            .operation = operation->number,
+                            .key.id = record->head.key.id,
+                            .order = record->head.order,
+                        });
+}
+
+/* What this node itself may hold, though the list does not name it. */
+static void drop_here(struct tr_replication *replication, const struct tr_head *head)
+{
+    struct tr_head held;
+    tr_ref ref = tr_store_find(replication->store, &(struct tr_key){.id = head->key.id});
+    if (tr_set_is_listed(head, 0) || ref == TR_ARENA_NONE)
+        return;
+    tr_store_head(replication->store, ref, &held);
+    if (held.order.version >= head->order.version)
+        return;
+    if (tr_replication_has_room(replication, head))
+        tr_dropped_remove(replication, ref);
+    else
+        tr_hold_moved(replication, 0, head); /* it is met again when it is rebalanced */
+}
+
+/* Tells those who have it, or are about to, who else has; and that it is decided. */
+static void spread_marks(struct tr_replication *replication, const struct tr_operation *operation,
+                         const struct tr_whole *record)
+{
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        if ((operation->failed & 1u << i) != 0)
+            continue;
+        if (operation->list[i] == 0) {
+            tr_acknowledge_marked(replication, operation->own, &record->head, operation->done);
+            tr_hold_close(replication, &record->head);
+        } else
+            tr_replication_send(replication, operation->list[i],
+                                (struct tr_message){
+                                    .kind = MESSAGE_MARK,
+                                    .mask = operation->done,
+                                    .key = record->head.key,
+                                    .order = record->head.order,
+                                });
+    }
+}
+
+static void begin_telling(struct tr_replication *replication, struct tr_operation *operation,
+                          struct tr_effects *out)
+{
+    struct tr_whole record = tr_operation_unpack(replication, operation);
+    operation->stage = STAGE_DROPPING;
+    bool is_new = operation->is_drawn;
+    if (!is_new && tr_rebalance_is_wide(replication)) {
+        tr_cover(replication->trial, RULE_WIDE);
+        for (uint32_t i = 1; i < replication->cluster->member_count; i++)
+            tell(replication, operation, (uint16_t)i, &record);
+    }
+    /* The id says who had it when it was given out. */
+    for (uint32_t i = 1; i < replication->cluster->member_count && operation->filter != 0; i++) {
+        if ((replication->cluster->members[i].replica_bits & ~operation->filter) == 0)
+            tell(replication, operation, (uint16_t)i, &record);
+    }
+    if (!is_new)
+        drop_here(replication, &record.head);
+    if (tr_operation_has_open(replication, operation))
+        return;
+    spread_marks(replication, operation, &record);
+    tr_operation_finish(replication, operation, out);
+}
+
+/* One that is up and has not said that it let go may still have what was replaced. */
+void tr_write_finish(struct tr_replication *replication, struct tr_operation *operation,
+                     struct tr_effects *out)
+{
+    struct tr_whole record = tr_operation_unpack(replication, operation);
+    spread_marks(replication, operation, &record);
+    if (tr_operation_has_open(replication, operation))
+        answer_unknown(replication, operation, out);
+    else
+        tr_operation_finish(replication, operation, out);
+}
+
+/* The record that a replica holds now names who may hold what it replaced. */
+static void extend(struct tr_replication *replication, struct tr_operation *operation,
+                   const struct tr_whole *stored)
+{
+    if (stored->head.from.count == 0)
+        return;
+    struct tr_whole record = tr_operation_unpack(replication, operation);
+    for (unsigned i = 0; i < stored->head.from.count; i++) {
+        tr_cover(replication->trial, RULE_EXTENDED);
+        tell(replication, operation, stored->head.from.members[i], &record);
+    }
+}
+
+/* Answers when enough have it, or when there is nothing more to wait for. */
+void tr_write_conclude(struct tr_replication *replication, struct tr_operation *operation,
+                       bool is_over, struct tr_effects *out)
+{
+    unsigned done = bits(operation->done | operation->above);
+    unsigned up = nodes_up(replication);
+    unsigned wanted = tr_set_copies(replication, operation->factor);
+    wanted = wanted < up ? wanted : up;
+    if (tr_breaks(replication->trial, MUTANT_ONE_COPY))
+        wanted = 1;
+    bool is_enough = done >= wanted && done > 0;
+    uint8_t all = (uint8_t)((1u << operation->list_count) - 1);
+    bool is_left = (uint8_t)(operation->done | operation->above | operation->failed) != all;
+    /* Of what is replaced one that is up may hold a higher version, whoever stands in for it. */
+    bool is_asked = operation->mode == TR_WRITE_REPLACE && !operation->is_late;
+    if ((!is_enough || is_asked) && is_left && !is_over)
+        return;
+    if (!is_enough && !is_over && !operation->is_late)
+        return; /* somebody will stand in */
+    if (done > 0)
+        begin_telling(replication, operation, out);
+    else
+        answer_unknown(replication, operation, out);
+}
+
+/* ---- sending ---- */
+
+/* This node's own copy. */
+static void store_here(struct tr_replication *replication, struct tr_operation *operation,
+                       unsigned place, struct tr_effects *out)
+{
+    struct tr_whole record = tr_operation_unpack(replication, operation);
+    if (record.head.due_ms <
+        replication->time->steady_ms) { /* as for a replica that hears of it now */
+        record.head.lag_ms += replication->time->steady_ms - record.head.due_ms;
+        record.head.due_ms = replication->time->steady_ms;
+    }
+    bool is_create = operation->mode == TR_WRITE_CREATE;
+    bool has_room = tr_replication_has_room(replication, &record.head);
+    if (!is_create)
+        tr_hold_prepare(replication, 0, &record.head);
+    enum tr_frame_result result =
+        tr_replica_take(replication, operation->mode, has_room, &record, &operation->own);
+    if (result == TR_RESULT_STORED && !is_create)
+        tr_hold_open(replication, 0, &record.head);
+    if (result == TR_RESULT_STORED || result == TR_RESULT_HELD) {
+        extend(replication, operation, &record);
+        tr_replication_wait(replication, &record.head, operation->own, THEN_OPERATION, 0,
+                            operation->number);
+        return;
+    }
+    if (result == TR_RESULT_FULL) {
+        operation->failed |= (uint8_t)(1u << place);
+        return;
+    }
+    const struct tr_store *store = replication->store;
+    struct tr_whole held;
+    tr_ref ref = tr_store_find(store, &(struct tr_key){.id = record.head.key.id});
+    if (ref != TR_ARENA_NONE)
+        store->whole(store->context, ref, &held);
+    tr_operation_answered(replication, operation->number, 0, result,
+                          ref != TR_ARENA_NONE ? &held : NULL, out);
+}
+
+static void send(struct tr_replication *replication, struct tr_operation *operation,
+                 struct tr_effects *out)
+{
+    uint64_t number = operation->number;
+    operation->stage = STAGE_WRITING;
+    operation->done = 0;
+    operation->above = 0;
+    operation->failed = 0;
+    memset(operation->open, 0, sizeof operation->open);
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        uint16_t member = operation->list[i];
+        if (member != 0 && tr_peer_is_up(replication->cluster, member))
+            tr_replication_send(replication, member,
+                                (struct tr_message){.kind = MESSAGE_WRITE, .operation = number});
+        else if (member != 0)
+            operation->failed |= (uint8_t)(1u << i);
+    }
+    /* Last: it may find at once that all begins again. */
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        if (operation->list[i] == 0 && operation->number == number)
+            store_here(replication, operation, i, out);
+    }
+    bool is_sent = operation->failed != (uint8_t)((1u << operation->list_count) - 1);
+    if (operation->number == number && !is_sent && operation->tries == 0) {
+        tr_operation_refuse(replication, operation, 503, "no node that could hold it is up", out);
+        tr_operation_end(replication, operation);
+    }
+}
+
+/* Sends a changed record to its list, or answers that it cannot go on. */
+static void send_again(struct tr_replication *replication, struct tr_operation *operation,
+                       struct tr_whole *record, struct tr_effects *out)
+{
+    if (++operation->tries > TRIES || !repack(replication, operation, record)) {
+        answer_unknown(replication, operation, out);
+        return;
+    }
+    tr_operation_renumber(replication, operation);
+    send(replication, operation, out);
+}
+
+/* What was stored of a create whose id is taken elsewhere must not stay. */
+static void take_back(struct tr_replication *replication, struct tr_operation *operation,
+                      const struct tr_whole *record)
+{
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        if (operation->list[i] != 0)
+            tr_pending_send_take_back(replication, operation->list[i], &record->head);
+        else
+            tr_drop_take_back(replication, &record->head);
+    }
+}
+
+static void begin_again(struct tr_replication *replication, struct tr_operation *operation,
+                        enum tr_frame_result result, const struct tr_whole *held,
+                        struct tr_effects *out)
+{
+    struct tr_whole record = tr_operation_unpack(replication, operation);
+    tr_cover(replication->trial, result == TR_RESULT_EXISTS ? RULE_EXISTS : RULE_STALE);
+    if (result == TR_RESULT_EXISTS) {
+        take_back(replication, operation, &record);
+        operation->id = replication->store->draw(replication->store->context);
+    }
+    operation->version = tr_clock_stamp(
+        replication->cluster, held != NULL ? held->head.order.version : operation->version);
+    make_list(replication, operation);
+    send_again(replication, operation, &record, out);
+}
+
+/* Who was down or full when it was sent may have come back, or have room. */
+static void try_failed(struct tr_replication *replication, struct tr_operation *operation,
+                       struct tr_effects *out)
+{
+    uint64_t number = operation->number;
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        uint16_t member = operation->list[i];
+        bool has_failed = (operation->failed & 1u << i) != 0;
+        if (!has_failed || !tr_peer_is_up(replication->cluster, member) ||
+            operation->number != number)
+            continue;
+        operation->failed &= (uint8_t) ~(1u << i);
+        if (member == 0)
+            store_here(replication, operation, i, out);
+        else
+            tr_replication_send(
+                replication, member,
+                (struct tr_message){.kind = MESSAGE_WRITE, .operation = operation->number});
+    }
+}
+
+/* Nodes that are silent, down or full are stood in for. */
+void tr_write_hint(struct tr_replication *replication, struct tr_operation *operation,
+                   struct tr_effects *out)
+{
+    uint16_t failed[TR_SET_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        if (((operation->done | operation->above) & 1u << i) == 0)
+            failed[count++] = operation->list[i];
+    }
+    uint8_t before = operation->list_count;
+    add_to_list(replication, operation, failed, count);
+    operation->is_late = true;
+    if (operation->list_count == before) {
+        uint64_t number = operation->number;
+        try_failed(replication, operation, out);
+        if (operation->number == number)
+            tr_write_conclude(replication, operation, false, out);
+        return;
+    }
+    tr_cover(replication->trial, RULE_STAND_IN);
+    replication->stats.hinted++;
+
+    struct tr_whole record = tr_operation_unpack(replication, operation);
+    record.head.order.moves =
+        tr_next_move(record.head.order.moves, replication->cluster->stamp_node);
+    send_again(replication, operation, &record, out);
+}
+
+/* Above this the rest is kept for copies of what is there. */
+static const char *find_full(const struct tr_replication *replication,
+                             const struct tr_operation *operation)
+{
+    for (unsigned i = 0; i < operation->list_count; i++) {
+        const struct tr_peer *peer = &replication->cluster->peers[operation->list[i]];
+        bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0; /* else there is a stand-in */
+        if (operation->list[i] != 0 && peer->is_up && is_popping && peer->fill > FILL_MOST)
+            return "a replica is full";
+    }
+    return NULL;
+}
+
+void tr_write_begin(struct tr_replication *replication, struct tr_operation *operation,
+                    struct tr_whole *record, struct tr_effects *out)
+{
+    for (unsigned i = 0; i < REDRAWS; i++) {
+        make_list(replication, operation);
+        bool is_good = true;
+        for (unsigned k = 0; k < operation->list_count; k++)
+            is_good &= tr_peer_is_serving(replication->cluster, operation->list[k]);
+        if (is_good || !operation->is_drawn || i + 1 == REDRAWS)
+            break; /* the last one stays, with the replica set that was made for it */
+        tr_cover(replication->trial, RULE_REDRAWN);
+        operation->id = replication->store->draw(replication->store->context);
+    }
+    bool is_tombstone = (record->head.flags & TR_RECORD_TOMBSTONE) != 0;
+    const char *full = is_tombstone ? NULL : find_full(replication, operation);
+    if (full != NULL)
+        tr_cover(replication->trial, RULE_ADMISSION);
+    if (full != NULL || !repack(replication, operation, record)) {
+        tr_operation_refuse(replication, operation, 503,
+                            full != NULL ? full : "the memory budget is used up", out);
+        tr_operation_end(replication, operation);
+        return;
+    }
+    operation->started_ms = replication->time->now_ms; /* asking may have taken long */
+    tr_mono_ms next_ms = operation->started_ms + operation->patience_ms;
+    replication->operations_ms =
+        next_ms < replication->operations_ms ? next_ms : replication->operations_ms;
+    send(replication, operation, out);
+}
+
+/* ---- what comes back ---- */
+
+void tr_write_answered(struct tr_replication *replication, struct tr_operation *operation,
+                       uint16_t member, enum tr_frame_result result, const struct tr_whole *held,
+                       struct tr_effects *out)
+{
+    unsigned place = 0;
+    while (place < operation->list_count && operation->list[place] != member)
+        place++;
+    if (place == operation->list_count)
+        return;
+    switch (result) {
+    case TR_RESULT_STORED:
+        operation->done |= (uint8_t)(1u << place);
+        if (held != NULL)
+            extend(replication, operation, held);
+        break;
+    case TR_RESULT_STALE:
+    case TR_RESULT_EXISTS:
+        if (operation->kind == OPERATION_CREATE && !operation->is_drawn) {
+            operation->above |= (uint8_t)(1u << place); /* another request with the same key */
+            break;
+        }
+        begin_again(replication, operation, result, held, out);
+        return;
+    case TR_RESULT_FULL:
+    case TR_RESULT_NONE:
+    case TR_RESULT_HELD:
+        operation->failed |= (uint8_t)(1u << place);
+        break;
+    }
+    tr_write_conclude(replication, operation, false, out);
+}
+
+void tr_write_late(struct tr_operation *operation, uint16_t member)
+{
+    for (unsigned i = 0; i < operation->list_count; i++)
+        operation->done |= (uint8_t)((operation->list[i] == member) << i);
+}
+
+void tr_write_contested(struct tr_replication *replication, struct tr_operation *operation,
+                        uint16_t member, const struct tr_whole *held, struct tr_effects *out)
+{
+    bool is_other = operation->kind == OPERATION_CREATE && !operation->is_drawn;
+    if (!tr_operation_is_open(operation, member))
+        return;
+    if (is_other) /* another with the same key */
+        tr_operation_dropped(replication, operation->number, member, out);
+    else
+        begin_again(replication, operation, TR_RESULT_STALE, held, out);
+}
