@@ -37,6 +37,14 @@ enum tr_record_flag {
     TR_RECORD_FLAGS = 15,
 };
 
+/* Where a record stands between its pops. Not logged: it follows from what has happened since. */
+enum tr_record_state {
+    TR_STATE_UNSAFE, /* not durable yet: not armed */
+    TR_STATE_ARMED,  /* in the wheel */
+    TR_STATE_QUEUED, /* due, and waiting for its destination */
+    TR_STATE_FLYING, /* its callback is under way */
+};
+
 struct tr_tag {
     struct tr_span name;
     uint64_t count;

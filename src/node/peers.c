@@ -1,32 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What this node does about each other one, in each step and when the cluster tells of it.
- */
-#include "node/internal.h"
+#include "node/peers.h"
+
+#include "cluster/outbox.h"
+#include "cluster/peer.h"
+#include "node/parts.h"
+#include "pops/claim.h"
+#include "replication/antientropy.h"
+#include "replication/encode.h"
+#include "replication/operation.h"
+#include "replication/pending.h"
+#include "replication/rebalance.h"
+#include "replication/receive.h"
+#include "timers/samples.h"
 
 #define DISK_FULL 100 /* per cent */
-
-void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_peer *seen)
-{
-    const struct tr_cluster *cluster = &node->cluster;
-    const struct tr_peer *peer = &cluster->peers[member];
-    const struct tr_progress *progress = &node->replication.progress[member];
-    *seen = (struct tr_node_peer){
-        .address = tr_member_address(cluster, member),
-        .role = cluster->members[member].role,
-        .is_linked = peer->is_linked,
-        .is_up = tr_peer_is_up(cluster, member),
-        .is_serving = tr_peer_is_serving(cluster, member),
-        .is_unsettled = peer->is_up && (peer->flags & TR_BEAT_UNSETTLED) != 0,
-        .has_same_view = member == 0 || peer->view == cluster->view.id,
-        .is_behind = progress->is_behind,
-        .heard_ms = node->time.now_ms - peer->heard_ms,
-        .clock_ms = peer->clock_ms,
-        .queued = peer->count,
-        .owed = progress->pending.count,
-        .fill = peer->fill,
-    };
-}
 
 /* ---- what heartbeats say ---- */
 
@@ -46,7 +33,7 @@ static bool owes(struct tr_node *node, uint16_t index)
     bool is_starting = (peer->flags & TR_BEAT_READY) == 0;
     bool has_missed = progress->has_missed && !tr_breaks(&node->trial, MUTANT_DEAF);
     bool is_early = node->time.now_ms < progress->early_until_ms;
-    return progress->is_behind || node->is_claiming_all ||
+    return progress->is_behind || node->pops.is_claiming_all ||
            (is_starting && (peer->count > 0 || is_early)) ||
            (has_missed && !tr_pending_is_empty(&node->replication, index));
 }
@@ -57,7 +44,7 @@ static uint8_t beat_flags(struct tr_node *node, uint16_t index)
     bool is_known = !tr_peer_knows_more(&node->cluster, index); /* else it is not counted on */
     bool is_popping = node->replication.is_popping && node->phase == PHASE_READY && is_known;
     bool is_serving = node->replication.is_serving && is_known;
-    bool has_backlog = peer->version >= 2 && tr_has_backlog(node);
+    bool has_backlog = peer->version >= 2 && tr_claim_has_backlog(&node->pops);
     return (uint8_t)((has_backlog ? TR_BEAT_BACKLOG : 0) | (is_popping ? TR_BEAT_POPPING : 0) |
                      (is_serving ? TR_BEAT_READY : 0) |
                      (node->replication.rebalance.is_unsettled ? TR_BEAT_UNSETTLED : 0) |
@@ -91,9 +78,9 @@ static void beat_heard(void *context, uint16_t index, const struct tr_frame *fra
     /* Said after it has heard of this barrier, not before a pause of ours. */
     bool is_fresh = frame->heard_ms >= node->replication.catchup_ms;
     progress->has_told |= is_fresh && (peer->flags & TR_BEAT_OWES) == 0;
-    tr_backlog_heard(node, index);
+    tr_claim_backlog_heard(&node->pops, index);
     if ((peer->flags & TR_BEAT_POPPING) != 0)
-        node->claimants[index].popped_ms = node->time.now_ms;
+        node->pops.claimants[index].popped_ms = node->time.now_ms;
 }
 
 /* ---- what else the cluster tells ---- */
@@ -122,11 +109,11 @@ static void store_lost(void *context, uint16_t index)
 static void greeted(void *context, uint16_t index)
 {
     struct tr_node *node = context;
-    node->claimants[index].backlog_until_ms = 0;
+    node->pops.claimants[index].backlog_until_ms = 0;
     node->replication.progress[index].unnoted_until_ms = 0;
     if (node->replication.is_serving)
-        tr_send_samples(node, index);
-    tr_claim_now(node);
+        tr_samples_send(&node->timers, index);
+    tr_claim_now(&node->pops);
     tr_antientropy_begin(&node->replication, index);
 }
 
@@ -225,4 +212,19 @@ tr_mono_ms tr_peers_wake_at(const struct tr_node *node)
         wake = at < wake ? at : wake;
     }
     return wake;
+}
+
+void tr_frame_received(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
+{
+    uint16_t peer = event->of.frame.peer;
+    struct tr_reader reader;
+    struct tr_frame frame;
+    if (node->is_stop_logged)
+        return; /* after a clean stop nothing more is written */
+    if (!tr_peer_receive(&node->cluster, event, &frame, &reader, out))
+        return;
+    tr_samples_hear(&node->timers, &frame, reader);
+    tr_receive_frame(&node->replication, peer, &frame, &reader, out);
+    if (reader.is_short)
+        tr_peer_reset(&node->cluster, peer, out);
 }

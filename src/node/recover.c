@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a replay of the log brings back: the members, and the records, each by its order. */
-#include "node/internal.h"
+#include "node/recover.h"
 
-#define ARM_SLICE   16384 /* records armed in a step */
-#define RECORD_ROOM 2048  /* of a batch, beside the largest record */
+#include "cluster/member.h"
+#include "log/batch.h"
+#include "log/recovery.h"
+#include "node/parts.h"
+#include "timers/replay.h"
+#include "timers/store.h"
 
 static void refuse_log(struct tr_node *node, struct tr_log_check check, struct tr_effects *out)
 {
@@ -25,107 +29,7 @@ void tr_recovery_start(struct tr_node *node, const struct tr_event *event, struc
     struct tr_time *time = &node->time;
     time->steady_base = time->wall_ms - (uint64_t)node->log.offset_ms - time->now_ms;
     time->steady_ms = time->now_ms + time->steady_base;
-    tr_wheel_init(&node->wheel, &node->arena, time->steady_ms);
-}
-
-/* A log that was repaired may have lost the names of nodes: what it says of them is of no use. */
-static void forget_strangers(const struct tr_node *node, struct tr_record *record)
-{
-    bool is_known = true;
-    for (unsigned i = 0; i < record->head.replicas.count; i++)
-        is_known &= tr_member_is_named(&node->cluster, record->head.replicas.members[i]);
-    for (unsigned i = 0; i < record->head.from.count; i++)
-        is_known &= tr_member_is_named(&node->cluster, record->head.from.members[i]);
-    if (is_known)
-        return;
-    record->head.replicas.count = 1;
-    record->head.replicas.members[0] = 0;
-    record->head.from.count = 0;
-    record->head.from.gone = 0;
-    record->head.flags &= (uint8_t)~TR_RECORD_MOVING;
-}
-
-static void apply_record(struct tr_node *node, struct tr_record *record, uint64_t segment,
-                         bool *is_full)
-{
-    struct tr_record held;
-    tr_ref ref = tr_book_find(&node->book, &record->head.key);
-    forget_strangers(node, record);
-    record->head.segment = (uint32_t)(segment & 0xffffff);
-    if (ref != TR_ARENA_NONE) {
-        tr_book_unpack(&node->book, ref, &held);
-        struct tr_order old = held.head.order;
-        struct tr_order new = record->head.order;
-        if (tr_order_compare(&old, &new) > 0)
-            return;
-        tr_store_log_dead(node, &held);
-        tr_count(node, &held.head, -1);
-        ref = tr_book_replace(&node->book, ref, record);
-    } else {
-        ref = tr_book_insert(&node->book, record);
-    }
-    *is_full = ref == TR_ARENA_NONE;
-    if (*is_full)
-        return;
-    *tr_log_live_of(&node->log, segment) += 1;
-    node->log.live_bytes += tr_log_size(record);
-    tr_count(node, &record->head, 1);
-}
-
-/* The record held under the key of an entry, if it is not above the entry's order. */
-static tr_ref find_held(struct tr_node *node, const struct tr_head *head, struct tr_record *held)
-{
-    tr_ref ref = tr_book_find(&node->book, &head->key);
-    if (ref == TR_ARENA_NONE)
-        return TR_ARENA_NONE;
-    tr_book_unpack(&node->book, ref, held);
-    return tr_order_compare(&held->head.order, &head->order) > 0 ? TR_ARENA_NONE : ref;
-}
-
-static void apply_short(struct tr_node *node, const struct tr_head *head)
-{
-    struct tr_record held;
-    tr_ref ref = find_held(node, head, &held);
-    if (ref == TR_ARENA_NONE || held.head.order.version != head->order.version)
-        return;
-    tr_count(node, &held.head, -1);
-    ref = tr_book_update(&node->book, ref, head);
-    TR_ASSERT(ref != TR_ARENA_NONE);
-    held.head.flags = head->flags;
-    held.head.order.attempt = head->order.attempt;
-    tr_count(node, &held.head, 1);
-}
-
-static void apply_end(struct tr_node *node, const struct tr_head *head)
-{
-    struct tr_record held;
-    tr_ref ref = find_held(node, head, &held);
-    if (ref == TR_ARENA_NONE)
-        return;
-    tr_store_log_dead(node, &held);
-    tr_count(node, &held.head, -1);
-    tr_book_remove(&node->book, ref);
-}
-
-static enum tr_log_verdict apply(void *context, struct tr_log_entry *entry, uint64_t segment)
-{
-    struct tr_node *node = context;
-    bool is_full = false;
-    if (entry->type == TR_LOG_SHORT) {
-        apply_short(node, &entry->record.head);
-        return TR_LOG_SOUND;
-    }
-    if (entry->type != TR_LOG_RECORD) {
-        apply_end(node, &entry->record.head);
-        return TR_LOG_SOUND;
-    }
-    uint64_t version = entry->record.head.order.version;
-    node->cluster.last_stamp =
-        version > node->cluster.last_stamp ? version : node->cluster.last_stamp;
-    if (tr_log_record_bound(&entry->record) + RECORD_ROOM > node->log.config.batch_cap)
-        return TR_LOG_TOO_LARGE;
-    apply_record(node, &entry->record, segment, &is_full);
-    return is_full ? TR_LOG_NO_MEMORY : TR_LOG_SOUND;
+    tr_wheel_init(&node->timers.wheel, &node->arena, time->steady_ms);
 }
 
 static void set_member(void *context, uint16_t index, struct tr_span address)
@@ -142,9 +46,16 @@ static uint32_t put_members(void *context, struct tr_writer *writer)
     return node->cluster.member_count;
 }
 
+static enum tr_log_verdict apply(void *context, struct tr_log_entry *entry, uint64_t segment)
+{
+    struct tr_node *node = context;
+    return tr_replay_entry(&node->timers, entry, segment);
+}
+
 static void copy_oldest(void *context, uint64_t *cursor)
 {
-    tr_store_copy_oldest(context, cursor);
+    struct tr_node *node = context;
+    tr_timers_copy_oldest(&node->timers, cursor);
 }
 
 void tr_recovery_hooks(struct tr_node *node)
@@ -158,20 +69,6 @@ void tr_recovery_hooks(struct tr_node *node)
     };
 }
 
-/* Arms every record, once: only now is it known what each came to. In the order of memory, which is
- * about that of their making, and fast. False: not done yet. */
-static bool arm_all(struct tr_node *node)
-{
-    for (unsigned i = 0; i < tr_replication_slice(&node->replication, ARM_SLICE); i++) {
-        tr_ref ref = tr_arena_next_record(&node->arena, node->armed);
-        if (ref == TR_ARENA_NONE)
-            return true;
-        tr_arm(node, ref);
-        node->armed = ref;
-    }
-    return false;
-}
-
 /* Everything is replayed: begins the segment of this start. */
 static void finish(struct tr_node *node, struct tr_effects *out)
 {
@@ -180,7 +77,7 @@ static void finish(struct tr_node *node, struct tr_effects *out)
     node->cluster.last_stamp =
         node->cluster.last_stamp > log->ceiling ? node->cluster.last_stamp : log->ceiling;
     tr_log_begin(log, tr_random_next(&node->random), node->config.store_id, out);
-    node->id_counter = (uint32_t)tr_random_below(&node->random, 1u << 20);
+    node->timers.id_counter = (uint32_t)tr_random_below(&node->random, 1u << 20);
     node->cluster.members_logged =
         node->cluster.member_count; /* in the header of the segment that begins */
     node->phase = PHASE_OPENING;
@@ -193,6 +90,7 @@ void tr_recovery_run(struct tr_node *node, struct tr_effects *out)
         refuse_log(node, check, out);
         return;
     }
-    if (tr_log_is_replayed(&node->log) && tr_effects_has_room(out, 8) && arm_all(node))
+    if (tr_log_is_replayed(&node->log) && tr_effects_has_room(out, 8) &&
+        tr_replay_arm(&node->timers))
         finish(node, out);
 }

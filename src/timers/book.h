@@ -17,14 +17,6 @@
 #include "base/record.h"
 #include "memory/strings.h"
 
-/* Where a record stands between its pops. Not logged: it follows from what has happened since. */
-enum tr_record_state {
-    TR_STATE_UNSAFE, /* not durable yet: not armed */
-    TR_STATE_ARMED,  /* in the wheel */
-    TR_STATE_QUEUED, /* due, and waiting for its destination */
-    TR_STATE_FLYING, /* its callback is under way */
-};
-
 struct tr_book {
     struct tr_arena *arena;
     struct tr_index index;

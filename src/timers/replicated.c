@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timers as replication sees them: the table of functions that it asks. */
-#include "node/internal.h"
+/* The tables of functions that replication and pops ask. */
+#include "timers/replicated.h"
+
+#include "pops/claim.h"
+#include "pops/destination.h"
+#include "pops/flight.h"
+#include "replication/dropped.h"
+#include "timers/due.h"
+#include "timers/outcome.h"
+#include "timers/redrive.h"
+#include "timers/store.h"
+#include "wire/uri.h"
+
+#include <stddef.h>
 
 #define NEAR_MS 1000 /* a timer that is due sooner pops before it moves */
 
@@ -21,22 +33,22 @@ void tr_record_from_whole(const struct tr_whole *whole, struct tr_record *record
 
 static tr_ref find(void *context, const struct tr_key *key, bool *has_any)
 {
-    const struct tr_node *node = context;
-    return has_any != NULL ? tr_book_find_part(&node->book, key, has_any)
-                           : tr_book_find(&node->book, key);
+    const struct tr_timers *timers = context;
+    return has_any != NULL ? tr_book_find_part(&timers->book, key, has_any)
+                           : tr_book_find(&timers->book, key);
 }
 
 /* Its live part, or what remains of it. */
 static tr_ref find_shown(void *context, tr_timer_id id)
 {
-    const struct tr_node *node = context;
+    const struct tr_timers *timers = context;
     struct tr_index_walk walk;
     tr_ref found = TR_ARENA_NONE;
     unsigned best = 0;
-    for (tr_ref ref = tr_book_first(&node->book, id, &walk); ref != TR_ARENA_NONE;
+    for (tr_ref ref = tr_book_first(&timers->book, id, &walk); ref != TR_ARENA_NONE;
          ref = tr_book_next(&walk, id)) {
         struct tr_head head;
-        tr_book_head(&node->book, ref, &head);
+        tr_book_head(&timers->book, ref, &head);
         bool is_live = (head.flags & TR_RECORD_TOMBSTONE) == 0;
         bool is_timer = head.key.part == 0;
         unsigned worth = is_live && is_timer ? 3 : is_live ? 2 : is_timer ? 1 : 0;
@@ -50,28 +62,28 @@ static tr_ref find_shown(void *context, tr_timer_id id)
 
 static uint64_t hash(void *context, tr_ref ref)
 {
-    const struct tr_node *node = context;
-    return tr_book_hash(tr_book_id(&node->book, ref));
+    const struct tr_timers *timers = context;
+    return tr_book_hash(tr_book_id(&timers->book, ref));
 }
 
 static void head(void *context, tr_ref ref, struct tr_head *head)
 {
-    const struct tr_node *node = context;
-    tr_book_head(&node->book, ref, head);
+    const struct tr_timers *timers = context;
+    tr_book_head(&timers->book, ref, head);
 }
 
 static void whole(void *context, tr_ref ref, struct tr_whole *whole)
 {
-    const struct tr_node *node = context;
+    const struct tr_timers *timers = context;
     struct tr_record record;
-    tr_book_unpack(&node->book, ref, &record);
+    tr_book_unpack(&timers->book, ref, &record);
     tr_record_to_whole(&record, whole);
 }
 
 static enum tr_store_state state(void *context, tr_ref ref)
 {
-    const struct tr_node *node = context;
-    enum tr_record_state state = tr_book_state(&node->book, ref);
+    const struct tr_timers *timers = context;
+    enum tr_record_state state = tr_book_state(&timers->book, ref);
     return state == TR_STATE_UNSAFE  ? TR_STORE_UNSAFE
            : state == TR_STATE_ARMED ? TR_STORE_IDLE
                                      : TR_STORE_BUSY;
@@ -79,32 +91,32 @@ static enum tr_store_state state(void *context, tr_ref ref)
 
 static uint64_t count(void *context)
 {
-    const struct tr_node *node = context;
-    return node->stats.timers + node->stats.debts + node->stats.dead;
+    const struct tr_timers *timers = context;
+    return timers->stats.timers + timers->stats.debts + timers->stats.dead;
 }
 
 static uint8_t acked(void *context, tr_ref ref)
 {
-    const struct tr_node *node = context;
-    return tr_book_acked(&node->book, ref);
+    const struct tr_timers *timers = context;
+    return tr_book_acked(&timers->book, ref);
 }
 
 static void set_acked(void *context, tr_ref ref, uint8_t acked)
 {
-    struct tr_node *node = context;
-    tr_book_set_acked(&node->book, ref, acked);
+    struct tr_timers *timers = context;
+    tr_book_set_acked(&timers->book, ref, acked);
 }
 
 static bool is_spread(void *context, tr_ref ref)
 {
-    const struct tr_node *node = context;
-    return tr_book_all_acked(&node->book, ref);
+    const struct tr_timers *timers = context;
+    return tr_book_all_acked(&timers->book, ref);
 }
 
 static void forget_member(void *context, tr_ref ref, uint16_t member)
 {
-    struct tr_node *node = context;
-    tr_book_forget(&node->book, ref, member);
+    struct tr_timers *timers = context;
+    tr_book_forget(&timers->book, ref, member);
 }
 
 /* ---- changing ---- */
@@ -113,35 +125,35 @@ static tr_ref put(void *context, const struct tr_whole *whole, tr_ref ref)
 {
     struct tr_record record;
     tr_record_from_whole(whole, &record);
-    return tr_put(context, &record, ref);
+    return tr_timers_put(context, &record, ref);
 }
 
 static tr_ref put_head(void *context, tr_ref ref, const struct tr_head *head)
 {
-    return tr_put_head(context, ref, head);
+    return tr_timers_put_head(context, ref, head);
 }
 
 static tr_ref change(void *context, tr_ref ref, const struct tr_head *before,
                      const struct tr_head *head)
 {
-    return tr_change(context, ref, before, head);
+    return tr_timers_change(context, ref, before, head);
 }
 
 static void remove_record(void *context, tr_ref ref)
 {
-    tr_forget(context, ref);
+    tr_timers_remove(context, ref);
 }
 
 static void arm(void *context, tr_ref ref)
 {
-    tr_arm(context, ref);
+    tr_timers_arm(context, ref);
 }
 
 static void strip(struct tr_whole *whole)
 {
     struct tr_record record;
     tr_record_from_whole(whole, &record);
-    tr_strip(&record);
+    tr_timers_strip(&record);
     tr_record_to_whole(&record, whole);
 }
 
@@ -203,22 +215,22 @@ static bool is_sound(void *context, const struct tr_whole *whole)
 
 static bool fits(void *context, const struct tr_whole *whole)
 {
-    const struct tr_node *node = context;
+    const struct tr_timers *timers = context;
     struct tr_record record;
     tr_record_from_whole(whole, &record);
-    return record.opaque.size <= node->config.opaque_max;
+    return record.opaque.size <= timers->config.opaque_max;
 }
 
 /* ---- for clients ---- */
 
 static tr_timer_id draw(void *context)
 {
-    return tr_new_id(context);
+    return tr_timers_draw(context);
 }
 
 static void answer(void *context, const struct tr_answer *answer, struct tr_effects *out)
 {
-    struct tr_node *node = context;
+    struct tr_timers *timers = context;
     if (answer->shown != TR_ARENA_NONE) {
         struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER_TIMER);
         effect->of.timer.token = answer->token;
@@ -229,20 +241,20 @@ static void answer(void *context, const struct tr_answer *answer, struct tr_effe
     effect->of.answer.token = answer->token;
     effect->of.answer.status = answer->status;
     effect->of.answer.has_location = answer->has_happened;
-    effect->of.answer.location = tr_node_text(node, answer->id, answer->factor);
+    effect->of.answer.location = tr_timers_text(timers, answer->id, answer->factor);
     effect->of.answer.detail = answer->detail;
     effect->of.answer.retry_after_s = answer->status == 503 || answer->status == 507 ? 1 : 0;
-    node->stats.refused += answer->status >= 500;
+    timers->stats.refused += answer->status >= 500;
 }
 
 static bool can_perform(void *context)
 {
-    return tr_has_parts_room(context);
+    return tr_redrive_has_room(context);
 }
 
 static unsigned perform(void *context, tr_timer_id id, uint64_t argument, struct tr_waiting ticket)
 {
-    return tr_redrive(context, id, argument, ticket);
+    return tr_redrive_timer(context, id, argument, ticket);
 }
 
 /* ---- pops, and the parts of a timer ---- */
@@ -250,13 +262,13 @@ static unsigned perform(void *context, tr_timer_id id, uint64_t argument, struct
 /* A pop that is near, or under way, comes first. */
 static bool may_move(void *context, tr_ref ref, const struct tr_head *head)
 {
-    const struct tr_node *node = context;
-    bool is_near = tr_book_interval(&node->book, ref) >= 2 * (uint64_t)NEAR_MS &&
+    const struct tr_timers *timers = context;
+    bool is_near = tr_book_interval(&timers->book, ref) >= 2 * (uint64_t)NEAR_MS &&
                    (head->flags & TR_RECORD_DEAD) == 0 &&
-                   head->due_ms < node->time.steady_ms + NEAR_MS;
+                   head->due_ms < timers->time->steady_ms + NEAR_MS;
     if (is_near)
-        tr_cover(&node->trial, RULE_MOVE_WAITS);
-    return !is_near && !tr_is_claimed(node, head);
+        tr_cover(timers->trial, RULE_MOVE_WAITS);
+    return !is_near && !tr_claim_is_held(timers->pops, head);
 }
 
 /* Whether what `timer` says ends this part of it: a new version ends what older ones still owe, a
@@ -272,64 +284,68 @@ static bool ends(const struct tr_head *timer, const struct tr_head *part)
 
 static bool is_ended(void *context, const struct tr_head *part)
 {
-    const struct tr_node *node = context;
+    const struct tr_timers *timers = context;
     struct tr_head timer;
     tr_ref ref =
-        part->key.part == 0 ? TR_ARENA_NONE : tr_book_find_whole(&node->book, part->key.id);
+        part->key.part == 0 ? TR_ARENA_NONE : tr_book_find_whole(&timers->book, part->key.id);
     if (ref == TR_ARENA_NONE)
         return false;
-    tr_book_head(&node->book, ref, &timer);
+    tr_book_head(&timers->book, ref, &timer);
     return ends(&timer, part);
 }
 
 /* No tombstones for them: whoever holds them gets the new version, and lets them go likewise. */
 static void end_others(void *context, const struct tr_head *timer)
 {
-    struct tr_node *node = context;
+    struct tr_timers *timers = context;
     for (unsigned i = 0; timer->key.part == 0 && i <= TR_PARTS_MAX; i++) {
         struct tr_index_walk walk;
         struct tr_head part;
-        tr_ref ref = tr_book_first(&node->book, timer->key.id, &walk);
+        tr_ref ref = tr_book_first(&timers->book, timer->key.id, &walk);
         for (; ref != TR_ARENA_NONE; ref = tr_book_next(&walk, timer->key.id)) {
-            tr_book_head(&node->book, ref, &part);
+            tr_book_head(&timers->book, ref, &part);
             if (ends(timer, &part))
                 break;
         }
         if (ref == TR_ARENA_NONE)
             return;
-        tr_dropped_remove(&node->replication, ref);
+        tr_dropped_remove(timers->replication, ref);
     }
 }
 
 static void limit_others(void *context, const struct tr_head *part)
 {
-    tr_limit_parts(context, part->key.id, part->key.part, NULL);
+    tr_outcome_limit_parts(context, part->key.id, part->key.part, NULL);
 }
 
 static void carry_on(void *context, tr_ref before, tr_ref ref, const struct tr_head *head)
 {
-    tr_fly_on(context, before, ref, head);
+    struct tr_timers *timers = context;
+    tr_flight_carry_on(timers->pops, before, ref, head);
 }
 
 static void wake(void *context, tr_ref ref, const struct tr_head *head)
 {
-    struct tr_node *node = context;
-    tr_steady_ms now_ms = node->time.steady_ms;
-    tr_look_again(node, ref, head->due_ms > now_ms ? head->due_ms : now_ms);
+    struct tr_timers *timers = context;
+    tr_steady_ms now_ms = timers->time->steady_ms;
+    tr_due_look_again(timers, ref, head->due_ms > now_ms ? head->due_ms : now_ms);
 }
 
 static void pause_pops(void *context, bool was_popping)
 {
+    struct tr_timers *timers = context;
     if (was_popping)
-        tr_claim_flights(context);
-    tr_pops_recall(context);
+        tr_claim_flights(timers->pops);
+    tr_destinations_recall(timers->pops);
 }
 
-struct tr_store tr_timers_as_store(struct tr_node *node)
+/* ---- the tables ---- */
+
+struct tr_store tr_timers_as_store(struct tr_timers *timers)
 {
     return (struct tr_store){
-        .context = node,
-        .index = &node->book.index,
+        .context = timers,
+        .index = &timers->book.index,
         .find = find,
         .find_shown = find_shown,
         .hash = hash,
@@ -365,5 +381,52 @@ struct tr_store tr_timers_as_store(struct tr_node *node)
         .pause = pause_pops,
         .can_perform = can_perform,
         .perform = perform,
+    };
+}
+
+static enum tr_record_state record_state(void *context, tr_ref ref)
+{
+    const struct tr_timers *timers = context;
+    return tr_book_state(&timers->book, ref);
+}
+
+static void set_state(void *context, tr_ref ref, enum tr_record_state state)
+{
+    struct tr_timers *timers = context;
+    tr_book_set_state(&timers->book, ref, state);
+}
+
+static bool matches(void *context, tr_ref ref, enum tr_record_state state, tr_steady_ms due_ms)
+{
+    const struct tr_timers *timers = context;
+    return tr_book_matches(&timers->book, ref, state, due_ms);
+}
+
+static uint64_t origin(void *context, tr_ref ref)
+{
+    const struct tr_timers *timers = context;
+    struct tr_uri uri;
+    struct tr_span text = tr_strings_text(&timers->book.texts, tr_book_uri(&timers->book, ref));
+    /* One that cannot be called, out of an older log, fails in the shell and is retried there. */
+    struct tr_span from = tr_uri_parse(text, &uri) == NULL ? uri.origin : text;
+    return tr_hash_xxh3(from.text, from.size);
+}
+
+static void forget_entry(void *context, tr_ref ref)
+{
+    tr_timers_forget_entry(context, ref);
+}
+
+struct tr_pops_owner tr_timers_as_owner(struct tr_timers *timers)
+{
+    return (struct tr_pops_owner){
+        .context = timers,
+        .head = head,
+        .state = record_state,
+        .set_state = set_state,
+        .matches = matches,
+        .origin = origin,
+        .arm = arm,
+        .forget_entry = forget_entry,
     };
 }

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rooms of a node, side by side. */
+#ifndef TR_NODE_PARTS_H
+#define TR_NODE_PARTS_H
+
+#include "base/random.h"
+#include "cluster/cluster.h"
+#include "log/log.h"
+#include "node/node.h"
+#include "pops/pops.h"
+#include "replication/replication.h"
+#include "seam/mutant.h"
+#include "timers/timers.h"
+
+enum tr_phase {
+    PHASE_NEW,
+    PHASE_REPLAYING,
+    PHASE_OPENING, /* replayed; waiting for a segment to write to */
+    PHASE_READY,
+    PHASE_DRAINING,
+    PHASE_STOPPED,
+    PHASE_REFUSED
+};
+
+struct tr_node {
+    struct tr_node_config config;
+    char address[TR_LOG_ADDRESS_MAX];
+    struct tr_random random;
+    struct tr_trial trial;
+    struct tr_time time;
+    bool has_clock;
+    enum tr_phase phase;
+    tr_mono_ms drain_ms;
+    bool is_stop_logged;
+
+    struct tr_arena arena;
+    struct tr_log log;
+    struct tr_cluster cluster;
+    struct tr_replication replication;
+    struct tr_pops pops;
+    struct tr_timers timers;
+};
+
+/* There are other nodes. */
+static inline bool tr_is_clustered(const struct tr_node *node)
+{
+    return node->cluster.view.count > 0;
+}
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the shell and the simulator see of a node. */
+#include "cluster/clock.h"
+#include "cluster/member.h"
+#include "cluster/peer.h"
+#include "log/segment.h"
+#include "node/parts.h"
+#include "replication/operation.h"
+#include "timers/replicated.h"
+#include "timers/store.h"
+
+void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_peer *seen)
+{
+    const struct tr_cluster *cluster = &node->cluster;
+    const struct tr_peer *peer = &cluster->peers[member];
+    const struct tr_progress *progress = &node->replication.progress[member];
+    *seen = (struct tr_node_peer){
+        .address = tr_member_address(cluster, member),
+        .role = cluster->members[member].role,
+        .is_linked = peer->is_linked,
+        .is_up = tr_peer_is_up(cluster, member),
+        .is_serving = tr_peer_is_serving(cluster, member),
+        .is_unsettled = peer->is_up && (peer->flags & TR_BEAT_UNSETTLED) != 0,
+        .has_same_view = member == 0 || peer->view == cluster->view.id,
+        .is_behind = progress->is_behind,
+        .heard_ms = node->time.now_ms - peer->heard_ms,
+        .clock_ms = peer->clock_ms,
+        .queued = peer->count,
+        .owed = progress->pending.count,
+        .fill = peer->fill,
+    };
+}
+
+void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *record)
+{
+    for (uint32_t i = 0; i < node->replication.read_count; i++) {
+        if (node->replication.read[i] == ref) {
+            struct tr_whole whole;
+            tr_operation_read(&node->replication, i, &whole);
+            tr_record_from_whole(&whole, record);
+            return;
+        }
+    }
+    tr_book_unpack(&node->timers.book, ref, record);
+}
+
+tr_steady_ms tr_node_steady(const struct tr_node *node)
+{
+    return node->time.steady_ms;
+}
+
+tr_wall_ms tr_node_wall(const struct tr_node *node, tr_steady_ms at_ms)
+{
+    return at_ms + (node->time.wall_ms - node->time.steady_ms);
+}
+
+void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
+{
+    const struct tr_replication *replication = &node->replication;
+    const struct tr_timers_stats *timers = &node->timers.stats;
+    const struct tr_pops_stats *pops = &node->pops.stats;
+    *stats = (struct tr_node_stats){
+        .timers = timers->timers,
+        .debts = timers->debts,
+        .dead = timers->dead,
+        .tombstones = timers->tombstones,
+        .copies = timers->copies,
+        .created = timers->created,
+        .replaced = timers->replaced,
+        .cancelled = timers->cancelled,
+        .refused = timers->refused,
+        .pops_delivered = timers->pops_delivered,
+        .pops_failed = timers->pops_failed,
+        .pops_dead = timers->pops_dead,
+        .pops_discarded = timers->pops_discarded,
+        .redriven = timers->redriven,
+        .swept = timers->swept,
+        .queued = pops->queued,
+        .takeovers = pops->takeovers,
+        .late_turns = pops->late_turns,
+        .claims = pops->claims,
+        .held_back = pops->held_back,
+    };
+    stats->moved = replication->stats.moved;
+    stats->stand_ins = replication->stats.hinted;
+    stats->records_in = replication->stats.records_in;
+    stats->drops = replication->stats.drops;
+    stats->barriers = replication->stats.catchups;
+    stats->forgotten_early = replication->stats.forgotten_early;
+    stats->due_waiting = node->timers.wheel.ready.count;
+    stats->flights = node->pops.flight_count;
+    stats->log_bytes = node->log.bytes + node->log.offset;
+    stats->log_live_bytes = node->log.live_bytes;
+    stats->log_segments = tr_log_segment_count(&node->log);
+    stats->log_batches = node->log.batches;
+    stats->log_entries = node->log.entries;
+    stats->reclaimed = node->log.reclaimed;
+    stats->memory_used = tr_arena_used(&node->arena);
+    stats->memory_room = tr_arena_room(&node->arena);
+    stats->waiting = node->log.waiting_tail - node->log.waiting_head;
+    stats->is_ready = node->phase == PHASE_READY;
+    stats->is_disk_full = node->log.is_refused;
+    stats->is_log_full = node->log.is_exhausted;
+    stats->is_serving = node->phase == PHASE_READY && node->replication.is_serving;
+    stats->is_popping = node->phase == PHASE_READY && node->replication.is_popping;
+    stats->operations = node->replication.operation_count;
+    stats->is_ahead = tr_clock_is_ahead(&node->cluster);
+    stats->unsettled = node->replication.rebalance.unsettled;
+    stats->moving = node->replication.rebalance.moves.count;
+    stats->settle_walk = node->replication.rebalance.is_walking
+                             ? node->replication.rebalance.cursor >> 48
+                             : UINT16_MAX;
+    stats->is_unsettled = tr_is_clustered(node) && node->replication.rebalance.is_unsettled;
+}
+
+bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_tag *tag)
+{
+    const struct tr_strings *tags = &node->timers.book.tags;
+    struct tr_index_walk walk = tr_index_seek(&tags->index, *cursor);
+    tr_ref ref = TR_ARENA_NONE;
+    if (!tr_index_next(&walk, &ref))
+        return false;
+    tag->name = tr_strings_text(tags, ref);
+    tag->count = *tr_strings_tally(tags, ref);
+    *cursor = tr_hash_xxh3(tag->name.text, tag->name.size) + 1;
+    return true;
+}
+
+bool tr_node_is_up(const struct tr_node *node, uint16_t member)
+{
+    return tr_peer_is_up(&node->cluster, member);
+}
+
+uint16_t tr_node_member(const struct tr_node *node, struct tr_span address)
+{
+    return tr_member_find(&node->cluster, address);
+}
+
+uint32_t tr_node_members(const struct tr_node *node)
+{
+    return node->cluster.member_count;
+}
+
+uint64_t tr_node_view(const struct tr_node *node)
+{
+    return node->cluster.view.id;
+}
+
+struct tr_span tr_node_member_address(const struct tr_node *node, uint16_t member)
+{
+    return tr_member_address(&node->cluster, member);
+}
+
+bool tr_node_next_record(const struct tr_node *node, struct tr_node_walk *walk,
+                         struct tr_record *record)
+{
+    struct tr_index_walk at = tr_index_seek(&node->timers.book.index, walk->hash);
+    tr_ref ref = TR_ARENA_NONE;
+    for (uint32_t i = 0; i <= walk->skip; i++) {
+        if (!tr_index_next(&at, &ref))
+            return false;
+    }
+    uint64_t hash = tr_book_hash(tr_book_id(&node->timers.book, ref));
+    walk->skip = hash == walk->hash ? walk->skip + 1 : 1;
+    walk->hash = hash;
+    walk->is_safe = tr_book_state(&node->timers.book, ref) != TR_STATE_UNSAFE;
+    tr_book_unpack(&node->timers.book, ref, record);
+    return true;
+}
+
+struct tr_span tr_node_address(const struct tr_node *node)
+{
+    return node->config.address;
+}
+
+const uint8_t *tr_node_store_id(const struct tr_node *node)
+{
+    return node->log.store_id;
+}
+
+bool tr_node_valid(const struct tr_node *node)
+{
+    const struct tr_timers_stats *stats = &node->timers.stats;
+    uint64_t records = stats->timers + stats->debts + stats->dead + stats->tombstones;
+    return tr_book_valid(&node->timers.book) && tr_wheel_valid(&node->timers.wheel) &&
+           records == node->timers.book.index.count;
+}
+
+struct tr_timer_text tr_node_text(const struct tr_node *node, tr_timer_id id, uint32_t factor)
+{
+    return tr_timers_text(&node->timers, id, factor);
+}
+
+#ifdef TR_MUTANTS
+const uint64_t *tr_node_covered(const struct tr_node *node)
+{
+    return node->trial.covered;
+}
+#endif

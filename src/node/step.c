@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The step: an event goes to the room that it is for, and then each room does what is to be
+ * done. */
+#include "cluster/clock.h"
+#include "cluster/member.h"
+#include "cluster/peer.h"
+#include "cluster/view.h"
+#include "log/batch.h"
+#include "log/reclaim.h"
+#include "log/segment.h"
+#include "node/durable.h"
+#include "node/parts.h"
+#include "node/peers.h"
+#include "node/recover.h"
+#include "pops/claim.h"
+#include "pops/destination.h"
+#include "pops/flight.h"
+#include "replication/catchup.h"
+#include "replication/operation.h"
+#include "replication/rebalance.h"
+#include "timers/due.h"
+#include "timers/outcome.h"
+#include "timers/request.h"
+
+#define CLOCK_STEP_MS 2    /* wall and steady time differ by less through rounding alone */
+#define DRAIN_MS      3000 /* others have this long to hear the last */
+
+static void set_clock(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
+{
+    if (!node->has_clock) {
+        node->has_clock = true;
+        node->time.steady_base = event->wall_ms - event->now_ms;
+    }
+    node->time.now_ms = event->now_ms > node->time.now_ms ? event->now_ms : node->time.now_ms;
+    node->time.wall_ms = event->wall_ms;
+    node->time.steady_ms = node->time.now_ms + node->time.steady_base;
+    if (node->phase != PHASE_READY && node->phase != PHASE_DRAINING)
+        return;
+    int64_t offset = (int64_t)(node->time.wall_ms - node->time.steady_ms);
+    int64_t change = offset - node->log.offset_ms;
+    if ((change <= -CLOCK_STEP_MS || change >= CLOCK_STEP_MS) &&
+        tr_log_number(&node->log, TR_LOG_OFFSET, (uint64_t)offset)) {
+        node->log.offset_ms = offset;
+        tr_note(out, TR_NOTE_CLOCK_STEPPED, 0, (uint64_t)offset);
+    }
+}
+
+static void drain(struct tr_node *node, struct tr_effects *out)
+{
+    bool is_told = node->replication.operation_count == 0 && tr_all_are_told(node);
+    if (node->pops.flight_count > 0)
+        node->drain_ms = node->time.now_ms; /* what comes of them is to be told yet */
+    if (node->pops.flight_count > 0 || !tr_log_is_idle(&node->log) || !tr_effects_has_room(out, 1))
+        return;
+    if (tr_is_clustered(node) && !is_told && node->time.now_ms < node->drain_ms + DRAIN_MS)
+        return;
+    if (!node->is_stop_logged && node->config.has_log) {
+        node->is_stop_logged = true;
+        tr_log_number(&node->log, TR_LOG_CLEAN_STOP, 0);
+        tr_log_run(&node->log, true, out);
+        return;
+    }
+    node->phase = PHASE_STOPPED;
+    tr_cover(&node->trial, RULE_DRAINED);
+    tr_effects_push(out, TR_EFFECT_STOPPED);
+}
+
+/* Ready when there is a segment to write to, or the disk has said that there will be none. */
+static void open_log(struct tr_node *node, struct tr_effects *out)
+{
+    tr_log_run(&node->log, true, out);
+    bool is_open = !node->config.has_log || node->log.allocated >= node->log.segment;
+    if (!tr_effects_has_room(out, 1) || (!is_open && !node->log.is_refused))
+        return;
+    node->phase = PHASE_READY;
+    node->timers.is_ready = true;
+    node->log.is_running = true;
+    node->log.started = node->log.segment;
+    tr_effects_push(out, TR_EFFECT_RECOVERED);
+}
+
+static void configure(struct tr_node *node, const struct tr_node_config *config)
+{
+    struct tr_timers_config *timers = &node->timers.config;
+    timers->attempts_max = config->attempts_max;
+    timers->backoff_ms = config->backoff_ms;
+    timers->dead_keep_ms = config->dead_keep_ms;
+    timers->key_keep_ms = config->key_keep_ms;
+    timers->latency_target_ms = config->latency_target_ms;
+    node->pops.config.per_destination = config->per_destination;
+    node->replication.config.keyed_keep_ms = config->key_keep_ms;
+    node->replication.config.tombstone_keep_ms = config->tombstone_keep_ms;
+}
+
+static bool is_alone(const struct tr_node *node, const struct tr_event *event)
+{
+    return event->of.view.count == 1 &&
+           tr_span_equals(event->of.view.nodes[0].address, node->config.address);
+}
+
+/* Others were there before: this one has come to them, whatever it is called by now. */
+static bool has_joined(const struct tr_node *node)
+{
+    bool has_others = false;
+    for (uint32_t i = 1; i < node->cluster.member_count; i++)
+        has_others |= node->cluster.members[i].role == TR_ROLE_STAYING ||
+                      node->cluster.members[i].role == TR_ROLE_LEAVING;
+    bool is_joining = node->cluster.members[0].role == TR_ROLE_JOINING;
+    if (has_others && !is_joining)
+        tr_cover(&node->trial, RULE_JOINED_LATE);
+    return is_joining || has_others;
+}
+
+static void change_view(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
+{
+    bool is_first = !tr_is_clustered(node);
+    bool was_alone = !tr_view_has_others(&node->cluster);
+    if (is_first && node->cluster.member_count == 1 && is_alone(node, event)) {
+        node->replication.is_popping = true; /* it runs without all that a cluster needs */
+        node->replication.is_serving = true;
+        return;
+    }
+    if (!tr_view_set(&node->cluster, event->of.view.nodes, event->of.view.count)) {
+        tr_note(out, TR_NOTE_VIEW_REFUSED, 0, 0);
+        return;
+    }
+    /* One that was alone and to which others come has missed nothing. One that joins them has. */
+    bool is_joining = was_alone && has_joined(node);
+    if (is_joining || (is_first && !node->replication.is_serving)) {
+        node->timers.is_clock_checked |=
+            node->replication.is_serving; /* there are timers by its clock as it is */
+        node->replication.is_serving = false;
+        tr_catchup_begin(&node->replication);
+    }
+    node->replication.rebalance.is_unsettled = true;
+    node->replication.rebalance.changed_ms = node->time.now_ms;
+    tr_rebalance_again(&node->replication);
+    tr_peers_beat_now(&node->cluster);
+}
+
+static void run_cluster(struct tr_node *node, struct tr_effects *out)
+{
+    if (!tr_is_clustered(node))
+        return;
+    tr_members_log(&node->cluster);
+    tr_catchup_mind_log(&node->replication);
+    if (!node->replication.is_popping && node->phase == PHASE_READY && !node->log.is_exhausted)
+        tr_catchup_run(&node->replication);
+    tr_operations_run(&node->replication, out);
+    tr_claim_run(&node->pops);
+    if (node->phase == PHASE_READY)
+        tr_rebalance_run(&node->replication, out);
+}
+
+/* Others hear of the pops under way here before they hear that it makes no more of them. */
+static void ask_drain(struct tr_node *node, struct tr_effects *out)
+{
+    if (node->phase < PHASE_READY) { /* nothing has begun that could be left undone */
+        node->phase = PHASE_STOPPED;
+        tr_effects_push(out, TR_EFFECT_STOPPED);
+    } else if (node->phase == PHASE_READY) {
+        node->phase = PHASE_DRAINING;
+        node->timers.is_stopping = true;
+        node->log.is_running = false;
+        node->drain_ms = node->time.now_ms;
+        tr_claim_flights(&node->pops);
+        tr_destinations_recall(&node->pops); /* nobody waits for what is not made any more */
+        tr_peers_beat_now(&node->cluster);
+    }
+    node->timers.is_sweeping = false;
+    node->log.is_reclaiming = false;
+    node->log.is_removing = false;
+}
+
+static void run_pops(struct tr_node *node, struct tr_effects *out)
+{
+    tr_destinations_run(&node->pops, out);
+    tr_due_run(&node->timers, out);
+}
+
+static void handle(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
+{
+    switch (event->kind) {
+    case TR_EVENT_TICK:
+        return;
+    case TR_EVENT_RECOVERY_STARTED:
+        tr_recovery_start(node, event, out);
+        return;
+    case TR_EVENT_REQUEST_RECEIVED:
+        tr_request_received(&node->timers, event, out);
+        return;
+    case TR_EVENT_CALLBACK_ENDED:
+        tr_flight_ended(&node->pops, event);
+        return;
+    case TR_EVENT_LOG_WRITTEN:
+        tr_log_written(&node->log, event->of.log.written, event->of.log.synced);
+        return;
+    case TR_EVENT_SEGMENT_ALLOCATED:
+        tr_log_segment_allocated(&node->log, event->of.segment.number, out);
+        return;
+    case TR_EVENT_SEGMENT_REFUSED:
+        tr_log_segment_refused(&node->log, out);
+        return;
+    case TR_EVENT_DRAIN_ASKED:
+        ask_drain(node, out);
+        return;
+    case TR_EVENT_SETTLE_ASKED:
+        tr_rebalance_asked(&node->replication);
+        return;
+    case TR_EVENT_CONFIGURED:
+        configure(node, event->of.config);
+        return;
+    case TR_EVENT_VIEW_CHANGED:
+        change_view(node, event, out);
+        return;
+    case TR_EVENT_LINK_UP:
+        tr_peer_link_up(&node->cluster, event->of.frame.peer);
+        return;
+    case TR_EVENT_LINK_DOWN:
+        tr_peer_link_down(&node->cluster, event->of.frame.peer);
+        return;
+    case TR_EVENT_FRAME_RECEIVED:
+        tr_frame_received(node, event, out);
+        return;
+    case TR_EVENT_FRAME_SENT:
+        tr_peer_frame_sent(&node->cluster, event->of.frame.peer);
+        return;
+    }
+}
+
+/* What answers of the step before referred to. */
+static void give_reads(struct tr_node *node)
+{
+    while (node->replication.read_count > 0)
+        tr_arena_give(&node->arena, node->replication.read[--node->replication.read_count]);
+}
+
+/* What comes many times in a turn. */
+static bool is_short_work(enum tr_event_kind kind)
+{
+    return kind == TR_EVENT_REQUEST_RECEIVED || kind == TR_EVENT_FRAME_RECEIVED ||
+           kind == TR_EVENT_FRAME_SENT;
+}
+
+void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
+{
+    out->count = 0;
+    node->cluster.frames_size = 0;
+    give_reads(node);
+    set_clock(node, event, out);
+    if (tr_is_clustered(node))
+        tr_catchup_notice(&node->replication, out);
+    handle(node, event, out);
+    if (node->phase == PHASE_REPLAYING)
+        tr_recovery_run(node, out);
+    if (node->phase == PHASE_OPENING)
+        open_log(node, out);
+    /* In the middle of a turn the rest of the work is left to the turn's end. */
+    bool is_brief = event->has_more && is_short_work(event->kind);
+    bool is_running = node->phase == PHASE_READY || node->phase == PHASE_DRAINING;
+    if (is_running && !is_brief) {
+        tr_outcome_run(&node->timers, out);
+        run_cluster(node, out);
+    }
+    if (is_running)
+        tr_durable_run(node, out);
+    /* After all that may replace a record: what is handed out must still be there. */
+    if (node->phase == PHASE_READY && !is_brief) {
+        run_pops(node, out);
+        tr_due_sweep(&node->timers);
+        tr_log_reclaim(&node->log, out);
+    }
+    if (is_running) {
+        /* The batch that is handed out here must not be written to any more in this step. */
+        tr_log_run(&node->log, !event->has_more, out);
+        /* Others wait for what has become durable; the rest goes with the turn's end. */
+        if (!event->has_more || event->kind == TR_EVENT_LOG_WRITTEN)
+            tr_peers_run(node, out);
+    }
+    if (node->phase == PHASE_DRAINING)
+        drain(node, out);
+    if (tr_is_clustered(node)) {
+        tr_mono_ms wake = event->has_more ? node->time.now_ms : tr_node_wake_at(node);
+        node->replication.wake_ms = wake > node->time.now_ms ? wake : node->time.now_ms;
+    }
+}
+
+static tr_mono_ms cluster_wake_at(const struct tr_node *node)
+{
+    tr_mono_ms peers = tr_peers_wake_at(node);
+    tr_mono_ms operations = tr_operations_wake_at(&node->replication);
+    tr_mono_ms catchup = tr_catchup_wake_at(&node->replication);
+    tr_mono_ms claims = tr_claim_wake_at(&node->pops);
+    tr_mono_ms wake = peers < operations ? peers : operations;
+    wake = claims < wake ? claims : wake;
+    tr_mono_ms rebalance = tr_rebalance_wake_at(&node->replication);
+    wake = rebalance < wake ? rebalance : wake;
+    return wake < catchup ? wake : catchup;
+}
+
+tr_mono_ms tr_node_wake_at(const struct tr_node *node)
+{
+    if (node->phase == PHASE_REPLAYING)
+        return node->time.now_ms;
+    if (node->phase != PHASE_READY && node->phase != PHASE_DRAINING)
+        return TR_NEVER;
+    if (node->timers.is_sweeping || tr_log_wants_tick(&node->log) ||
+        tr_destinations_want_tick(&node->pops))
+        return node->time.now_ms;
+    tr_mono_ms wake = tr_due_wake_at(&node->timers);
+    tr_mono_ms cluster = tr_is_clustered(node) ? cluster_wake_at(node) : TR_NEVER;
+    wake = cluster < wake ? cluster : wake;
+    tr_mono_ms log = tr_log_wake_at(&node->log);
+    return log < wake ? log : wake;
+}

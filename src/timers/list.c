@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "timers/list.h"
+
+#include "cluster/member.h"
+#include "cluster/peer.h"
+#include "cluster/view.h"
+#include "replication/set.h"
+
+#define SCAN_MAX 20000 /* records looked at for one page; then the page is short */
+
+/* The first of its list that is up lists it, so that each is listed once. */
+static bool is_first_up(const struct tr_timers *timers, const struct tr_record *record)
+{
+    for (unsigned i = 0; i < record->head.replicas.count; i++) {
+        if (record->head.replicas.members[i] == 0)
+            return true;
+        if (tr_peer_is_up(timers->cluster, record->head.replicas.members[i]))
+            return false;
+    }
+    return false;
+}
+
+static bool is_listed(const struct tr_timers *timers, tr_ref ref,
+                      const struct tr_api_request *query)
+{
+    struct tr_record record;
+    uint8_t flags = tr_book_flags(&timers->book, ref);
+    if ((flags & TR_RECORD_TOMBSTONE) != 0 || ((flags & TR_RECORD_DEAD) != 0) != query->wants_dead)
+        return false;
+    tr_book_unpack(&timers->book, ref, &record);
+    if (tr_replication_is_clustered(timers->replication) && !is_first_up(timers, &record))
+        return false;
+    bool is_retrying = record.head.order.attempt > 0 || record.head.key.part > 0;
+    if (query->wants_retrying ? !is_retrying : !query->wants_dead && record.head.key.part > 0)
+        return false;
+    if (query->tag.text == NULL)
+        return true;
+    for (unsigned i = 0; i < record.tag_count; i++) {
+        if (tr_span_equals(record.tags[i].name, query->tag))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a node is to have a record by the view, and it is due late enough. */
+static bool is_for_node(const struct tr_timers *timers, tr_ref ref,
+                        const struct tr_api_request *query)
+{
+    struct tr_record record;
+    uint16_t placed[TR_SET_MAX] = {0};
+    uint16_t member = tr_member_find(timers->cluster, query->node);
+    tr_book_unpack(&timers->book, ref, &record);
+    if ((record.head.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 ||
+        record.head.key.part > 0 || record.head.due_ms < timers->time->steady_ms + query->from_ms)
+        return false;
+    unsigned count = 1;
+    if (tr_replication_is_clustered(timers->replication))
+        count = tr_view_place(timers->cluster, record.head.key.id,
+                              tr_set_copies(timers->replication, record.head.factor), placed);
+    for (unsigned i = 0; i < count; i++) {
+        if (placed[i] == member)
+            return true;
+    }
+    return false;
+}
+
+/* Why a resync cannot be answered; NULL: it can. */
+const char *tr_list_fault(const struct tr_timers *timers, const struct tr_api_request *query)
+{
+    if (query->kind != TR_API_RESYNC_LIST)
+        return NULL;
+    if (query->node.text == NULL || !query->has_view)
+        return "node-for-replicas and cluster-view-id go together";
+    if (query->view != timers->cluster->view.id)
+        return "this node has another cluster-view-id; GET /cluster tells it";
+    uint16_t member = tr_member_find(timers->cluster, query->node);
+    bool is_known = member != TR_MEMBER_NONE &&
+                    (member == 0 || timers->cluster->members[member].role != TR_ROLE_NONE);
+    return is_known ? NULL : "node-for-replicas is no node of this cluster";
+}
+
+/* A page: records by the hash of their id, from behind the cursor. All parts of an id are on one
+ * page, so a page may be a few records longer than asked. */
+void tr_list_page(struct tr_timers *timers, uint64_t token, const struct tr_api_request *query,
+                  struct tr_effects *out)
+{
+    bool is_resync = query->kind == TR_API_RESYNC_LIST;
+    uint64_t start = query->has_cursor ? query->cursor + 1 : 0;
+    bool is_over = query->has_cursor && query->cursor == UINT64_MAX;
+    struct tr_index_walk walk = tr_index_seek(&timers->book.index, start);
+    tr_ref ref = TR_ARENA_NONE;
+    uint32_t count = 0;
+    uint64_t last = 0;
+    bool has_more = false;
+    for (unsigned i = 0; !is_over && tr_index_next(&walk, &ref); i++) {
+        uint64_t hash = tr_book_hash(tr_book_id(&timers->book, ref));
+        has_more = hash != last && (count >= query->limit || i >= SCAN_MAX);
+        if (has_more || count == sizeof timers->page / sizeof timers->page[0])
+            break;
+        last = hash;
+        if (is_resync ? is_for_node(timers, ref, query) : is_listed(timers, ref, query))
+            timers->page[count++] = ref;
+    }
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER_PAGE);
+    effect->of.page.token = token;
+    effect->of.page.refs = timers->page;
+    effect->of.page.count = count;
+    effect->of.page.is_resync = is_resync;
+    effect->of.page.has_more = has_more;
+    effect->of.page.cursor = last;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "timers/request.h"
+
+#include "cluster/clock.h"
+#include "log/batch.h"
+#include "replication/operation.h"
+#include "timers/list.h"
+#include "timers/redrive.h"
+#include "timers/replicated.h"
+#include "timers/store.h"
+
+#define DEFAULT_FACTOR 2
+#define WRITE_ROOM     64 /* bytes of the log beside the entries: a stamp's ceiling */
+
+struct request {
+    struct tr_timers *timers;
+    const struct tr_event *event;
+    struct tr_effects *out;
+};
+
+static void answer(const struct request *request, unsigned status, const char *detail)
+{
+    struct tr_effect *effect = tr_effects_push(request->out, TR_EFFECT_ANSWER);
+    effect->of.answer.token = request->event->of.request.token;
+    effect->of.answer.status = status;
+    effect->of.answer.has_location = false;
+    effect->of.answer.detail = detail;
+    effect->of.answer.retry_after_s = status == 503 || status == 507 ? 1 : 0;
+    request->timers->stats.refused += status >= 500;
+}
+
+/* Whether a write may begin; if not, it has been answered. */
+static bool admit(const struct request *request, size_t size, bool is_new)
+{
+    struct tr_timers *timers = request->timers;
+    if (!timers->log->is_running || !timers->replication->is_serving)
+        answer(request, 503, timers->is_stopping ? "the node is stopping" : "the node is starting");
+    else if (tr_clock_is_ahead(timers->cluster))
+        answer(request, 503, "this node's clock is ahead of the others'");
+    else if (timers->log->is_refused && is_new)
+        answer(request, 507, "the disk is full");
+    else if (tr_log_lag_ms(timers->log) > timers->config.latency_target_ms)
+        answer(request, 503, "the disk is too slow for this load");
+    else if (!tr_log_can_wait(timers->log, TR_PARTS_MAX + 1) ||
+             !tr_log_has_room(timers->log, size + WRITE_ROOM, is_new))
+        answer(request, timers->log->is_refused ? 507 : 503,
+               timers->log->is_refused ? "the disk is full" : "too many writes at once");
+    else
+        return true;
+    return false;
+}
+
+static void refuse_memory(const struct request *request)
+{
+    if (!request->timers->is_memory_noted)
+        tr_note(request->out, TR_NOTE_MEMORY_FULL, 0, 0);
+    request->timers->is_memory_noted = true;
+    answer(request, 503, "the memory budget is used up");
+}
+
+static void fill(const struct tr_timers *timers, const struct tr_timer_body *body,
+                 struct tr_record *record)
+{
+    record->head.key.part = 0;
+    record->head.order.sequence = 1;
+    record->head.order.attempt = 0;
+    record->head.order.moves = 0;
+    record->head.lag_ms = 0;
+    record->interval_ms = body->interval_ms;
+    record->repeat_ms = body->repeat_ms;
+    record->head.flags = 0;
+    record->head.order.version_node = timers->cluster->stamp_node;
+    record->head.replicas.count = 1;
+    record->head.from.count = 0;
+    record->head.from.gone = 0;
+    record->head.replicas.members[0] = 0;
+    record->head.segment = 0;
+    record->tag_count = body->tag_count;
+    record->uri = body->uri;
+    record->opaque = body->opaque;
+    record->content_type = body->content_type;
+    memcpy(record->tags, body->tags, body->tag_count * sizeof body->tags[0]);
+    /* The millisecond that has begun counts as a whole one: never early. */
+    record->head.due_ms = timers->time->steady_ms + body->interval_ms + (body->interval_ms > 0);
+}
+
+/* In a cluster: what other nodes have a part in. */
+static void begin(const struct request *request, const struct tr_record *record)
+{
+    const struct tr_event *event = request->event;
+    enum tr_api_kind kind = event->of.request.kind;
+    const struct tr_api_request *query = event->of.request.query;
+    struct tr_request asked = {
+        .kind = kind == TR_API_CREATE    ? OPERATION_CREATE
+                : kind == TR_API_READ    ? OPERATION_READ
+                : kind == TR_API_REDRIVE ? OPERATION_PERFORM
+                                         : OPERATION_REPLACE,
+        .token = event->of.request.token,
+        .filter = kind == TR_API_CREATE ? 0 : event->of.request.timer.replicas,
+        .argument = kind == TR_API_REDRIVE && query->has_sequence ? query->sequence : 0,
+    };
+    struct tr_whole whole;
+    tr_record_to_whole(record, &whole);
+    tr_operation_begin(request->timers->replication, &asked, &whole, request->out);
+}
+
+/* Stores a timer, logs it, and answers when that is durable. `ref` is what it replaces, if any. */
+static bool store(const struct request *request, struct tr_record *record, tr_ref ref)
+{
+    struct tr_timers *timers = request->timers;
+    tr_ref placed = tr_timers_put(timers, record, ref);
+    if (placed == TR_ARENA_NONE) {
+        refuse_memory(request);
+        return false;
+    }
+    tr_log_wait(timers->log, (struct tr_waiting){
+                                 .token = request->event->of.request.token,
+                                 .key = record->head.key,
+                                 .order = record->head.order,
+                                 .ref = placed,
+                                 .factor = record->head.factor,
+                                 .has_location = true,
+                             });
+    return true;
+}
+
+/* Answers with a Location once everything logged so far is durable. */
+static void answer_location(const struct request *request, tr_timer_id id, uint32_t factor)
+{
+    tr_log_wait(request->timers->log, (struct tr_waiting){
+                                          .token = request->event->of.request.token,
+                                          .key.id = id,
+                                          .factor = factor,
+                                          .has_location = true,
+                                      });
+}
+
+static void create(const struct request *request)
+{
+    struct tr_timers *timers = request->timers;
+    const struct tr_timer_body *body = request->event->of.request.body;
+    struct tr_span key = request->event->of.request.key;
+    struct tr_record record;
+    fill(timers, body, &record);
+    if (!admit(request, tr_log_record_bound(&record), true))
+        return;
+    tr_ref old = TR_ARENA_NONE;
+    if (key.text != NULL) {
+        record.head.key.id = tr_hash_mix(tr_hash_xxh3(key.text, key.size));
+        old = tr_book_find_whole(&timers->book, record.head.key.id);
+        if (old != TR_ARENA_NONE && !tr_replication_is_clustered(timers->replication)) {
+            struct tr_record first;
+            tr_book_unpack(&timers->book, old, &first);
+            answer_location(request, first.head.key.id, first.head.factor);
+            return;
+        }
+        record.head.flags |= TR_RECORD_KEYED;
+    }
+    record.head.order.version = tr_clock_stamp(timers->cluster, 0);
+    if (key.text == NULL)
+        record.head.key.id = tr_timers_draw(timers);
+    record.head.factor = body->factor > 0 ? body->factor : DEFAULT_FACTOR;
+    timers->stats.created++;
+    if (tr_replication_is_clustered(timers->replication))
+        begin(request, &record);
+    else
+        store(request, &record, TR_ARENA_NONE);
+}
+
+/* Ends one record of a timer, by a client's word. */
+static void bury(struct tr_timers *timers, tr_ref ref, uint64_t version)
+{
+    struct tr_order order = {.version = version};
+    tr_timers_end(timers, ref, &order);
+}
+
+/* The parts of a timer that `version` ends: what it still owes, and its dead pops if asked. */
+static void bury_parts(struct tr_timers *timers, tr_timer_id id, uint64_t version, bool with_dead)
+{
+    for (unsigned i = 0; i <= TR_PARTS_MAX; i++) {
+        struct tr_index_walk walk;
+        struct tr_record record;
+        tr_ref ref = tr_book_first(&timers->book, id, &walk);
+        for (; ref != TR_ARENA_NONE; ref = tr_book_next(&walk, id)) {
+            tr_book_unpack(&timers->book, ref, &record);
+            bool is_dead = (record.head.flags & TR_RECORD_DEAD) != 0;
+            if (record.head.key.part > 0 && (with_dead || !is_dead))
+                break;
+        }
+        if (ref == TR_ARENA_NONE)
+            return;
+        bury(timers, ref, version);
+    }
+}
+
+/* The highest version held under an id. */
+static uint64_t version_of(const struct tr_timers *timers, tr_timer_id id)
+{
+    struct tr_index_walk walk;
+    uint64_t version = 0;
+    for (tr_ref ref = tr_book_first(&timers->book, id, &walk); ref != TR_ARENA_NONE;
+         ref = tr_book_next(&walk, id)) {
+        uint64_t other = tr_book_version(&timers->book, ref);
+        version = other > version ? other : version;
+    }
+    return version;
+}
+
+static void replace(const struct request *request)
+{
+    struct tr_timers *timers = request->timers;
+    const struct tr_timer_text *text = &request->event->of.request.timer;
+    const struct tr_timer_body *body = request->event->of.request.body;
+    struct tr_record record;
+    if (body->factor > 0 && text->factor > 0 && body->factor != text->factor) {
+        answer(request, 400, "reliability.replication-factor disagrees with the timer's id");
+        return;
+    }
+    fill(timers, body, &record);
+    record.head.key.id = text->id;
+    tr_ref ref = tr_book_find_whole(&timers->book, record.head.key.id);
+    if (ref != TR_ARENA_NONE && text->factor > 0) {
+        struct tr_record held;
+        tr_book_unpack(&timers->book, ref, &held);
+        if (held.head.factor != text->factor && (held.head.flags & TR_RECORD_TOMBSTONE) == 0) {
+            answer(request, 400, "the timer was made with another replication factor");
+            return;
+        }
+    }
+    if (!admit(request, tr_log_record_bound(&record) + TR_REDRIVE_ROOM, true))
+        return;
+    record.head.order.version =
+        tr_clock_stamp(timers->cluster, version_of(timers, record.head.key.id));
+    record.head.factor = text->factor > 0   ? text->factor
+                         : body->factor > 0 ? body->factor
+                                            : DEFAULT_FACTOR;
+    if (ref != TR_ARENA_NONE)
+        record.head.flags |= tr_book_flags(&timers->book, ref) & TR_RECORD_KEYED;
+    timers->stats.replaced++;
+    if (tr_replication_is_clustered(timers->replication)) {
+        begin(request, &record);
+        return;
+    }
+    if (store(request, &record, ref))
+        bury_parts(timers, record.head.key.id, record.head.order.version, false);
+}
+
+/* In a cluster a tombstone is written like any other record. */
+static void cancel_widely(const struct request *request, uint32_t factor)
+{
+    struct tr_timers *timers = request->timers;
+    tr_timer_id id = request->event->of.request.timer.id;
+    struct tr_record record = {
+        .head.key.id = id,
+        .head.order.version = tr_clock_stamp(timers->cluster, version_of(timers, id)),
+        .head.order.version_node = timers->cluster->stamp_node,
+        .head.order.sequence = 1,
+        .head.due_ms = timers->time->steady_ms + TR_TOMBSTONE_MS,
+        .head.factor = factor,
+        .head.flags = TR_RECORD_TOMBSTONE,
+        .uri = {"", 0},
+        .opaque = {"", 0},
+        .content_type = {"", 0},
+    };
+    timers->stats.cancelled++;
+    begin(request, &record);
+}
+
+static void cancel(const struct request *request)
+{
+    struct tr_timers *timers = request->timers;
+    const struct tr_timer_text *text = &request->event->of.request.timer;
+    if (!admit(request, TR_REDRIVE_ROOM + 256, false))
+        return;
+    uint32_t factor = text->factor > 0 ? text->factor : DEFAULT_FACTOR;
+    if (tr_replication_is_clustered(timers->replication)) {
+        cancel_widely(request, factor);
+        return;
+    }
+    tr_ref ref = tr_book_find_whole(&timers->book, text->id);
+    uint64_t held = version_of(timers, text->id);
+    if (held > 0) {
+        uint64_t version = tr_clock_stamp(timers->cluster, held);
+        bool is_there =
+            ref != TR_ARENA_NONE && (tr_book_flags(&timers->book, ref) & TR_RECORD_TOMBSTONE) == 0;
+        timers->stats.cancelled += is_there;
+        if (is_there)
+            bury(timers, ref, version);
+        bury_parts(timers, text->id, version, true);
+    }
+    answer_location(request, text->id, factor);
+}
+
+/* A read or a redrive, which other nodes are asked for. */
+static void begin_asking(const struct request *request)
+{
+    const struct tr_timer_text *text = &request->event->of.request.timer;
+    struct tr_record record = {
+        .head.key.id = text->id,
+        .head.factor = text->factor > 0 ? text->factor : DEFAULT_FACTOR,
+    };
+    begin(request, &record);
+}
+
+static void read_timer(const struct request *request)
+{
+    struct tr_timers *timers = request->timers;
+    struct tr_index_walk walk;
+    tr_timer_id id = request->event->of.request.timer.id;
+    tr_ref found = TR_ARENA_NONE;
+    struct tr_record record;
+    if (!timers->is_ready || !timers->replication->is_serving) {
+        answer(request, 503, "the node is starting");
+        return;
+    }
+    if (tr_replication_is_clustered(timers->replication)) {
+        begin_asking(request);
+        return;
+    }
+    for (tr_ref ref = tr_book_first(&timers->book, id, &walk); ref != TR_ARENA_NONE;
+         ref = tr_book_next(&walk, id)) {
+        tr_book_unpack(&timers->book, ref, &record);
+        if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0)
+            continue;
+        if (found == TR_ARENA_NONE || record.head.key.part == 0)
+            found = ref;
+    }
+    if (found == TR_ARENA_NONE) {
+        answer(request, 404, "there is no such timer");
+        return;
+    }
+    struct tr_effect *effect = tr_effects_push(request->out, TR_EFFECT_ANSWER_TIMER);
+    effect->of.timer.token = request->event->of.request.token;
+    effect->of.timer.ref = found;
+}
+
+static void list(const struct request *request)
+{
+    struct tr_timers *timers = request->timers;
+    const struct tr_api_request *query = request->event->of.request.query;
+    if (!timers->is_ready || !timers->replication->is_serving) {
+        answer(request, 503, "the node is starting");
+        return;
+    }
+    const char *fault = tr_list_fault(timers, query);
+    if (fault != NULL)
+        answer(request, 400, fault);
+    else
+        tr_list_page(timers, request->event->of.request.token, query, request->out);
+}
+
+static void redrive(const struct request *request)
+{
+    struct tr_timers *timers = request->timers;
+    const struct tr_api_request *query = request->event->of.request.query;
+    tr_timer_id id = request->event->of.request.timer.id;
+    if (!admit(request, TR_REDRIVE_ROOM, false))
+        return;
+    if (tr_replication_is_clustered(timers->replication)) {
+        begin_asking(request);
+        return;
+    }
+    uint64_t sequence = query->has_sequence ? query->sequence : 0;
+    struct tr_waiting waiting = {.token = request->event->of.request.token};
+    if (tr_redrive_timer(timers, id, sequence, waiting) == 0)
+        answer(request, 404, "this timer has no such dead pop");
+}
+
+void tr_request_received(struct tr_timers *timers, const struct tr_event *event,
+                         struct tr_effects *out)
+{
+    struct request request = {timers, event, out};
+    timers->replication->busy_ms = timers->time->now_ms;
+    switch (event->of.request.kind) {
+    case TR_API_CREATE:
+        create(&request);
+        return;
+    case TR_API_REPLACE:
+        replace(&request);
+        return;
+    case TR_API_CANCEL:
+        cancel(&request);
+        return;
+    case TR_API_READ:
+        read_timer(&request);
+        return;
+    case TR_API_LIST:
+    case TR_API_RESYNC_LIST:
+        list(&request);
+        return;
+    case TR_API_REDRIVE:
+        redrive(&request);
+        return;
+    case TR_API_REFERENCES:
+        answer(&request, 202, NULL);
+        return;
+    case TR_API_PING:
+    case TR_API_LIVE:
+    case TR_API_READY:
+    case TR_API_METRICS:
+    case TR_API_CLUSTER:
+    case TR_API_CLUSTER_SET:
+    case TR_API_CLUSTER_RESYNC:
+    case TR_API_PEER:
+    case TR_API_REFUSED:
+        TR_UNREACHABLE("the shell answers these");
+    }
+}
