@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/node.h"
 
-#include "wire/http.h"
+#include "http/http.h"
 #include "wire/json.h"
 
 #include <errno.h>

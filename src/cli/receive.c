@@ -2,7 +2,7 @@
 /* `tryst receive`: a receiver of pops for trying things out. Prints each, and answers 200. */
 #include "cli/node.h"
 #include "cli/options.h"
-#include "wire/http.h"
+#include "http/http.h"
 #include "wire/uri.h"
 
 #include <arpa/inet.h>

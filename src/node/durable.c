@@ -21,10 +21,9 @@ static void answer(const struct tr_node *node, const struct tr_waiting *waiting,
 {
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER);
     effect->of.answer.token = waiting->token;
-    effect->of.answer.status = 200;
+    effect->of.answer.result = TR_DONE;
     effect->of.answer.has_location = waiting->has_location;
     effect->of.answer.location = tr_timers_text(&node->timers, waiting->key.id, waiting->factor);
-    effect->of.answer.detail = NULL;
 }
 
 void tr_durable_run(struct tr_node *node, struct tr_effects *out)

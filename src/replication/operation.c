@@ -52,30 +52,29 @@ bool tr_operation_record(const struct tr_replication *replication, uint64_t numb
 /* ---- answers ---- */
 
 static void answer(struct tr_replication *replication, const struct tr_operation *operation,
-                   unsigned status, const char *detail, bool has_happened, struct tr_effects *out)
+                   enum tr_result result, bool has_happened, struct tr_effects *out)
 {
-    struct tr_answer answer = {
+    struct tr_reply reply = {
         .token = operation->token,
         .id = operation->id,
         .factor = operation->factor,
-        .status = status,
-        .detail = detail,
+        .result = result,
         .has_happened = has_happened,
     };
-    replication->store->answer(replication->store->context, &answer, out);
+    replication->store->answer(replication->store->context, &reply, out);
 }
 
 void tr_operation_answer(struct tr_replication *replication, const struct tr_operation *operation,
-                         unsigned status, const char *detail, struct tr_effects *out)
+                         enum tr_result result, struct tr_effects *out)
 {
-    answer(replication, operation, status, detail, status != 404, out);
+    answer(replication, operation, result, result != TR_NOT_FOUND && result != TR_NO_DEAD_POP, out);
 }
 
 /* Nothing was sent: it has definitely not happened. */
 void tr_operation_refuse(struct tr_replication *replication, const struct tr_operation *operation,
-                         unsigned status, const char *detail, struct tr_effects *out)
+                         enum tr_result result, struct tr_effects *out)
 {
-    answer(replication, operation, status, detail, false, out);
+    answer(replication, operation, result, false, out);
 }
 
 void tr_operation_end(struct tr_replication *replication, struct tr_operation *operation)
@@ -90,7 +89,7 @@ void tr_operation_end(struct tr_replication *replication, struct tr_operation *o
 void tr_operation_finish(struct tr_replication *replication, struct tr_operation *operation,
                          struct tr_effects *out)
 {
-    tr_operation_answer(replication, operation, 200, NULL, out);
+    tr_operation_answer(replication, operation, TR_DONE, out);
     tr_operation_end(replication, operation);
 }
 
@@ -210,7 +209,7 @@ void tr_operation_begin(struct tr_replication *replication, const struct tr_requ
         .filter = kind == OPERATION_CREATE ? 0 : request->filter,
     };
     if (operation == NULL) {
-        tr_operation_refuse(replication, &begun, 503, "too many requests at once", out);
+        tr_operation_refuse(replication, &begun, TR_TOO_MANY_REQUESTS, out);
         return;
     }
     *operation = begun;

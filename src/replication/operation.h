@@ -107,9 +107,9 @@ struct tr_whole tr_operation_unpack(const struct tr_replication *replication,
 bool tr_operation_keep(struct tr_replication *replication, struct tr_operation *operation,
                        const struct tr_whole *record);
 void tr_operation_answer(struct tr_replication *replication, const struct tr_operation *operation,
-                         unsigned status, const char *detail, struct tr_effects *out);
+                         enum tr_result result, struct tr_effects *out);
 void tr_operation_refuse(struct tr_replication *replication, const struct tr_operation *operation,
-                         unsigned status, const char *detail, struct tr_effects *out);
+                         enum tr_result result, struct tr_effects *out);
 void tr_operation_finish(struct tr_replication *replication, struct tr_operation *operation,
                          struct tr_effects *out); /* 200 */
 void tr_operation_end(struct tr_replication *replication, struct tr_operation *operation);

@@ -117,17 +117,16 @@ static void answer_read(struct tr_replication *replication, struct tr_operation 
         record = tr_operation_unpack(replication, operation);
     if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0) {
         if (operation->record == TR_ARENA_NONE && !is_known(replication, operation))
-            tr_operation_refuse(replication, operation, 503,
-                                "a node that may have it did not answer", out);
+            tr_operation_refuse(replication, operation, TR_NO_ANSWER, out);
         else
-            tr_operation_answer(replication, operation, 404, "there is no such timer", out);
+            tr_operation_answer(replication, operation, TR_NOT_FOUND, out);
         tr_operation_end(replication, operation);
         return;
     }
     TR_ASSERT(replication->read_count < TR_READS_MAX);
-    struct tr_answer answer = {
-        .token = operation->token, .status = 200, .shown = operation->record};
-    replication->store->answer(replication->store->context, &answer, out);
+    struct tr_reply reply = {
+        .token = operation->token, .result = TR_DONE, .shown = operation->record};
+    replication->store->answer(replication->store->context, &reply, out);
     replication->read_size[replication->read_count] = operation->record_size;
     replication->read[replication->read_count++] =
         operation->record; /* given back in the next step */
@@ -160,9 +159,8 @@ void tr_read_conclude(struct tr_replication *replication, struct tr_operation *o
         return;
     }
     if (operation->kind == OPERATION_PERFORM) {
-        bool is_done = operation->done > 0;
-        tr_operation_answer(replication, operation, is_done ? 200 : 404,
-                            is_done ? NULL : "this timer has no such dead pop", out);
+        tr_operation_answer(replication, operation, operation->done > 0 ? TR_DONE : TR_NO_DEAD_POP,
+                            out);
         tr_operation_end(replication, operation);
         return;
     }

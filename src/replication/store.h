@@ -15,6 +15,7 @@
 #include "base/assert.h"
 #include "log/log.h"
 #include "memory/index.h"
+#include "seam/command.h"
 #include "wire/frame.h"
 
 #define TR_BODY_WORDS 54 /* of the largest record that a store has, beside its head */
@@ -32,14 +33,13 @@ enum tr_store_state {
 };
 
 /* What is answered to whoever began an operation. */
-struct tr_answer {
+struct tr_reply {
     uint64_t token;
     tr_timer_id id;
     uint32_t factor;
-    unsigned status;
-    const char *detail; /* of a refusal */
-    bool has_happened;  /* or may have */
-    tr_ref shown;       /* of a read: the record, until the next step; or TR_ARENA_NONE */
+    enum tr_result result;
+    bool has_happened; /* or may have */
+    tr_ref shown;      /* of a read: the record, until the next step; or TR_ARENA_NONE */
 };
 
 struct tr_store {
@@ -87,7 +87,7 @@ struct tr_store {
     bool (*fits)(void *context, const struct tr_whole *whole);
 
     tr_timer_id (*draw)(void *context); /* an id that is not in use here */
-    void (*answer)(void *context, const struct tr_answer *answer, struct tr_effects *out);
+    void (*answer)(void *context, const struct tr_reply *answer, struct tr_effects *out);
 
     /* Those below may be missing. */
 

@@ -10,8 +10,8 @@
  *   enough have it, or half a second is over and one has: those who may hold what was replaced are
  *   told to let it go, who the list knows of, and, while records may be elsewhere than placed,
  *   every node that is up
- *   answered  200; or 503, when nobody has it, or one that is up has not let go: the outcome is
- *             unknown
+ *   answered  done; or unknown, when nobody has it, or one that is up has not dropped what was
+ *             replaced
  */
 #include "replication/operation.h"
 
@@ -34,7 +34,7 @@ static void answer_unknown(struct tr_replication *replication, struct tr_operati
                            struct tr_effects *out)
 {
     tr_cover(replication->trial, RULE_UNKNOWN);
-    tr_operation_answer(replication, operation, 503, "the outcome is unknown: retry as PUT", out);
+    tr_operation_answer(replication, operation, TR_UNKNOWN, out);
     tr_operation_end(replication, operation);
 }
 
@@ -302,7 +302,7 @@ static void send(struct tr_replication *replication, struct tr_operation *operat
     }
     bool is_sent = operation->failed != (uint8_t)((1u << operation->list_count) - 1);
     if (operation->number == number && !is_sent && operation->tries == 0) {
-        tr_operation_refuse(replication, operation, 503, "no node that could hold it is up", out);
+        tr_operation_refuse(replication, operation, TR_NO_NODE_UP, out);
         tr_operation_end(replication, operation);
     }
 }
@@ -398,16 +398,15 @@ void tr_write_hint(struct tr_replication *replication, struct tr_operation *oper
 }
 
 /* Above this the rest is kept for copies of what is there. */
-static const char *find_full(const struct tr_replication *replication,
-                             const struct tr_operation *operation)
+static bool is_full(const struct tr_replication *replication, const struct tr_operation *operation)
 {
     for (unsigned i = 0; i < operation->list_count; i++) {
         const struct tr_peer *peer = &replication->cluster->peers[operation->list[i]];
         bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0; /* else there is a stand-in */
         if (operation->list[i] != 0 && peer->is_up && is_popping && peer->fill > FILL_MOST)
-            return "a replica is full";
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 void tr_write_begin(struct tr_replication *replication, struct tr_operation *operation,
@@ -424,12 +423,12 @@ void tr_write_begin(struct tr_replication *replication, struct tr_operation *ope
         operation->id = replication->store->draw(replication->store->context);
     }
     bool is_tombstone = (record->head.flags & TR_RECORD_TOMBSTONE) != 0;
-    const char *full = is_tombstone ? NULL : find_full(replication, operation);
-    if (full != NULL)
+    bool has_no_room = !is_tombstone && is_full(replication, operation);
+    if (has_no_room)
         tr_cover(replication->trial, RULE_ADMISSION);
-    if (full != NULL || !repack(replication, operation, record)) {
-        tr_operation_refuse(replication, operation, 503,
-                            full != NULL ? full : "the memory budget is used up", out);
+    if (has_no_room || !repack(replication, operation, record)) {
+        tr_operation_refuse(replication, operation, has_no_room ? TR_REPLICA_FULL : TR_MEMORY_FULL,
+                            out);
         tr_operation_end(replication, operation);
         return;
     }

@@ -55,11 +55,9 @@ struct tr_effect {
     union {
         struct {
             uint64_t token;
-            unsigned status;
-            bool has_location;
+            enum tr_result result;
+            bool has_location; /* it has happened, or may have, there */
             struct tr_timer_text location;
-            const char *detail; /* of a refusal */
-            unsigned retry_after_s;
         } answer;
         struct {
             uint64_t token;

@@ -9,9 +9,10 @@
 #define TR_SEAM_EVENT_H
 
 #include "base/time.h"
-#include "wire/api.h"
+#include "seam/command.h"
 #include "wire/log.h"
 #include "wire/timer_body.h"
+#include "wire/timer_id.h"
 
 #define TR_VIEW_NODES_MAX 256 /* of a view */
 
@@ -62,11 +63,11 @@ struct tr_event {
         } recovery;
         struct {
             uint64_t token;
-            enum tr_api_kind kind;
+            enum tr_command command;
             struct tr_timer_text timer;
-            const struct tr_timer_body *body;   /* of CREATE and REPLACE */
-            struct tr_span key;                 /* the Idempotency-Key; text NULL: none */
-            const struct tr_api_request *query; /* of LIST and REDRIVE */
+            const struct tr_timer_body *body; /* of CREATE and REPLACE */
+            struct tr_span key;               /* the Idempotency-Key; text NULL: none */
+            const struct tr_query *query;     /* of lists, and of REDRIVE */
         } request;
         struct {
             uint32_t flight;

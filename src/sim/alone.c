@@ -143,18 +143,18 @@ static uint32_t next_pending(const struct world *world)
 
 /* ---- the node's effects ---- */
 
-static void settle_request(struct world *world, uint64_t token, unsigned status,
+static void settle_request(struct world *world, uint64_t token, enum tr_result result,
                            const struct tr_timer_text *location)
 {
     for (uint32_t i = 0; i < world->open_count; i++) {
         if (world->open[i].token != token)
             continue;
         struct sim_write *write = &world->model.writes[world->open[i].write];
-        write->is_acked = status == 200;
-        write->is_refused = status != 200;
-        if (status == 200 && location != NULL && write->pops > 0 && write->id == 0)
+        write->is_acked = result == TR_DONE;
+        write->is_refused = result != TR_DONE;
+        if (result == TR_DONE && location != NULL && write->pops > 0 && write->id == 0)
             write->id = location->id;
-        trace(world, "answered", world->open[i].write, status);
+        trace(world, "answered", world->open[i].write, result);
         world->open[i] = world->open[--world->open_count];
         return;
     }
@@ -222,7 +222,7 @@ static void carry_out(struct world *world, const struct tr_effect *effect)
     struct pending pending = {0};
     switch (effect->kind) {
     case TR_EFFECT_ANSWER:
-        settle_request(world, effect->of.answer.token, effect->of.answer.status,
+        settle_request(world, effect->of.answer.token, effect->of.answer.result,
                        effect->of.answer.has_location ? &effect->of.answer.location : NULL);
         return;
     case TR_EFFECT_ANSWER_TIMER:
@@ -474,7 +474,9 @@ static void ask(struct world *world)
     sim_model_follow(&world->model, old, number);
     fill_body(world, number, interval, pops);
     event.of.request.token = ++world->token;
-    event.of.request.kind = old == 0 ? TR_API_CREATE : is_cancel ? TR_API_CANCEL : TR_API_REPLACE;
+    event.of.request.command = old == 0    ? TR_COMMAND_CREATE
+                               : is_cancel ? TR_COMMAND_CANCEL
+                                           : TR_COMMAND_REPLACE;
     event.of.request.body = &world->body;
     if (old != 0) {
         event.of.request.timer.id = world->model.writes[old].id;

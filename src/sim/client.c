@@ -114,8 +114,8 @@ static void read_one(struct world *world, uint32_t index, struct tr_event *event
     if (old == 0)
         return;
     const struct sim_write *write = &world->model.writes[old];
-    static const struct tr_api_request query;
-    event->of.request.kind = sim_chance(world, 5) ? TR_API_REDRIVE : TR_API_READ;
+    static const struct tr_query query;
+    event->of.request.command = sim_chance(world, 5) ? TR_COMMAND_REDRIVE : TR_COMMAND_READ;
     event->of.request.query = &query;
     event->of.request.token = ++world->token;
     event->of.request.timer = (struct tr_timer_text){
@@ -123,10 +123,10 @@ static void read_one(struct world *world, uint32_t index, struct tr_event *event
     world->open[world->open_count++] = (struct open_request){
         .token = world->token,
         .machine = index,
-        .subject = event->of.request.kind == TR_API_READ ? old : 0,
+        .subject = event->of.request.command == TR_COMMAND_READ ? old : 0,
         .asked_ms = world->now_ms,
     };
-    if (event->of.request.kind == TR_API_REDRIVE)
+    if (event->of.request.command == TR_COMMAND_REDRIVE)
         sim_model_redrive(&world->model, write->id);
     sim_trace(world, "client reads %u on %s", old, sim_name(index));
     sim_step(world, index, event);
@@ -172,7 +172,7 @@ static void race(struct world *world, uint32_t first)
     write->is_outdated = is_outdated(world, index);
     fill_body(world, number);
     event.of.request.token = ++world->token;
-    event.of.request.kind = is_cancel ? TR_API_CANCEL : TR_API_REPLACE;
+    event.of.request.command = is_cancel ? TR_COMMAND_CANCEL : TR_COMMAND_REPLACE;
     event.of.request.body = &world->body;
     event.of.request.timer = (struct tr_timer_text){
         .id = write->id, .factor = write->factor, .replicas = write->replicas};
@@ -204,7 +204,9 @@ void sim_ask(struct world *world, uint32_t index)
     struct sim_write *write = &world->model.writes[number];
     fill_body(world, number);
     event.of.request.token = ++world->token;
-    event.of.request.kind = old == 0 ? TR_API_CREATE : is_cancel ? TR_API_CANCEL : TR_API_REPLACE;
+    event.of.request.command = old == 0    ? TR_COMMAND_CREATE
+                               : is_cancel ? TR_COMMAND_CANCEL
+                                           : TR_COMMAND_REPLACE;
     event.of.request.body = &world->body;
     if (is_keyed) {
         snprintf(world->key, sizeof world->key, "key %u", (unsigned)sim_draw(world, 20));
@@ -238,7 +240,7 @@ static void create_on(struct world *world, uint32_t index)
     world->model.writes[number].copies = sim_reach(world, index);
     fill_body(world, number);
     event.of.request.token = ++world->token;
-    event.of.request.kind = TR_API_CREATE;
+    event.of.request.command = TR_COMMAND_CREATE;
     event.of.request.body = &world->body;
     world->open[world->open_count++] = (struct open_request){
         .token = world->token, .write = number, .machine = index, .asked_ms = world->now_ms};
@@ -271,7 +273,7 @@ void sim_collide(struct world *world)
     write->copies = sim_reach(world, other);
     fill_body(world, number);
     event.of.request.token = ++world->token;
-    event.of.request.kind = TR_API_REPLACE;
+    event.of.request.command = TR_COMMAND_REPLACE;
     event.of.request.body = &world->body;
     event.of.request.timer = (struct tr_timer_text){.id = write->id, .factor = write->factor};
     world->open[world->open_count++] = (struct open_request){
@@ -329,7 +331,7 @@ static void answer_write(struct world *world, const struct open_request *request
 {
     struct sim_write *write = &world->model.writes[request->write];
     unsigned reach = sim_reach(world, request->machine);
-    write->is_acked = effect->of.answer.status == 200;
+    write->is_acked = effect->of.answer.result == TR_DONE;
     write->is_refused = !write->is_acked;
     write->is_maybe = !write->is_acked && effect->of.answer.has_location;
     write->acked_ms = world->now_ms;
@@ -365,11 +367,10 @@ static void answer_write(struct world *world, const struct open_request *request
     if (write->is_maybe && !write->is_torn && !is_contested && !world->model.has_faults &&
         !world->is_tight && !world->options->is_hostile)
         sim_break(world, "the outcome of a write is unknown, without a fault");
-    if (effect->of.answer.detail != NULL && strstr(effect->of.answer.detail, "memory") != NULL)
+    if (effect->of.answer.result == TR_MEMORY_FULL)
         sim_fault(world, SIM_MEMORY);
-    sim_trace(world, "%s answers %u: %u%s%s", sim_name(request->machine), request->write,
-              effect->of.answer.status, effect->of.answer.detail != NULL ? " " : "",
-              effect->of.answer.detail != NULL ? effect->of.answer.detail : "");
+    sim_trace(world, "%s answers %u: %s", sim_name(request->machine), request->write,
+              tr_result_name(effect->of.answer.result));
 }
 
 /* Without faults a read tells what was acknowledged. */
@@ -410,7 +411,7 @@ void sim_answer(struct world *world, uint32_t index, const struct tr_effect *eff
         }
         if (request.write != 0)
             answer_write(world, &request, effect);
-        else if (request.subject != 0 && (is_timer || effect->of.answer.status == 404))
+        else if (request.subject != 0 && (is_timer || effect->of.answer.result == TR_NOT_FOUND))
             answer_read(world, &request, is_timer);
         return;
     }

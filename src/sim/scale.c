@@ -42,7 +42,7 @@ static void create(struct world *world, uint32_t index)
         .factor = FACTOR,
     };
     event.of.request.token = ++world->token;
-    event.of.request.kind = TR_API_CREATE;
+    event.of.request.command = TR_COMMAND_CREATE;
     event.of.request.body = &world->body;
     world->open[world->open_count++] = (struct open_request){
         .token = world->token, .write = number, .machine = index, .asked_ms = world->now_ms};

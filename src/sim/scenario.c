@@ -169,7 +169,7 @@ static void ask(struct scenario *scenario, char **words, int count)
         .factor = timer->factor,
     };
     event.of.request.token = ++world->token;
-    event.of.request.kind = is_cancel ? TR_API_CANCEL : TR_API_REPLACE;
+    event.of.request.command = is_cancel ? TR_COMMAND_CANCEL : TR_COMMAND_REPLACE;
     event.of.request.body = &world->body;
     event.of.request.timer = (struct tr_timer_text){.id = timer->id, .factor = timer->factor};
     world->open[world->open_count++] = (struct open_request){

@@ -20,8 +20,7 @@ static bool is_first_up(const struct tr_timers *timers, const struct tr_record *
     return false;
 }
 
-static bool is_listed(const struct tr_timers *timers, tr_ref ref,
-                      const struct tr_api_request *query)
+static bool is_listed(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query)
 {
     struct tr_record record;
     uint8_t flags = tr_book_flags(&timers->book, ref);
@@ -43,8 +42,7 @@ static bool is_listed(const struct tr_timers *timers, tr_ref ref,
 }
 
 /* Whether a node is to have a record by the view, and it is due late enough. */
-static bool is_for_node(const struct tr_timers *timers, tr_ref ref,
-                        const struct tr_api_request *query)
+static bool is_for_node(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query)
 {
     struct tr_record record;
     uint16_t placed[TR_SET_MAX] = {0};
@@ -64,27 +62,25 @@ static bool is_for_node(const struct tr_timers *timers, tr_ref ref,
     return false;
 }
 
-/* Why a resync cannot be answered; NULL: it can. */
-const char *tr_list_fault(const struct tr_timers *timers, const struct tr_api_request *query)
+enum tr_result tr_list_check_resync(const struct tr_timers *timers, const struct tr_query *query)
 {
-    if (query->kind != TR_API_RESYNC_LIST)
-        return NULL;
+    const struct tr_cluster *cluster = timers->cluster;
     if (query->node.text == NULL || !query->has_view)
-        return "node-for-replicas and cluster-view-id go together";
-    if (query->view != timers->cluster->view.id)
-        return "this node has another cluster-view-id; GET /cluster tells it";
-    uint16_t member = tr_member_find(timers->cluster, query->node);
-    bool is_known = member != TR_MEMBER_NONE &&
-                    (member == 0 || timers->cluster->members[member].role != TR_ROLE_NONE);
-    return is_known ? NULL : "node-for-replicas is no node of this cluster";
+        return TR_RESYNC_INCOMPLETE;
+    if (query->view != cluster->view.id)
+        return TR_RESYNC_OTHER_VIEW;
+    uint16_t member = tr_member_find(cluster, query->node);
+    bool is_known =
+        member != TR_MEMBER_NONE && (member == 0 || cluster->members[member].role != TR_ROLE_NONE);
+    return is_known ? TR_DONE : TR_RESYNC_NO_NODE;
 }
 
 /* A page: records by the hash of their id, from behind the cursor. All parts of an id are on one
  * page, so a page may be a few records longer than asked. */
-void tr_list_page(struct tr_timers *timers, uint64_t token, const struct tr_api_request *query,
-                  struct tr_effects *out)
+void tr_list_page(struct tr_timers *timers, const struct tr_event *event, struct tr_effects *out)
 {
-    bool is_resync = query->kind == TR_API_RESYNC_LIST;
+    const struct tr_query *query = event->of.request.query;
+    bool is_resync = event->of.request.command == TR_COMMAND_RESYNC_LIST;
     uint64_t start = query->has_cursor ? query->cursor + 1 : 0;
     bool is_over = query->has_cursor && query->cursor == UINT64_MAX;
     struct tr_index_walk walk = tr_index_seek(&timers->book.index, start);
@@ -102,7 +98,7 @@ void tr_list_page(struct tr_timers *timers, uint64_t token, const struct tr_api_
             timers->page[count++] = ref;
     }
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER_PAGE);
-    effect->of.page.token = token;
+    effect->of.page.token = event->of.request.token;
     effect->of.page.refs = timers->page;
     effect->of.page.count = count;
     effect->of.page.is_resync = is_resync;

@@ -5,10 +5,9 @@
 
 #include "timers/timers.h"
 
-/* Why a page cannot be answered; NULL: it can. */
-const char *tr_list_fault(const struct tr_timers *timers, const struct tr_api_request *query);
+/* Whether a page for another node can be answered: TR_DONE, or why not. */
+enum tr_result tr_list_check_resync(const struct tr_timers *timers, const struct tr_query *query);
 
-void tr_list_page(struct tr_timers *timers, uint64_t token, const struct tr_api_request *query,
-                  struct tr_effects *out);
+void tr_list_page(struct tr_timers *timers, const struct tr_event *event, struct tr_effects *out);
 
 #endif

@@ -228,23 +228,21 @@ static tr_timer_id draw(void *context)
     return tr_timers_draw(context);
 }
 
-static void answer(void *context, const struct tr_answer *answer, struct tr_effects *out)
+static void answer(void *context, const struct tr_reply *reply, struct tr_effects *out)
 {
     struct tr_timers *timers = context;
-    if (answer->shown != TR_ARENA_NONE) {
+    if (reply->shown != TR_ARENA_NONE) {
         struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER_TIMER);
-        effect->of.timer.token = answer->token;
-        effect->of.timer.ref = answer->shown;
+        effect->of.timer.token = reply->token;
+        effect->of.timer.ref = reply->shown;
         return;
     }
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER);
-    effect->of.answer.token = answer->token;
-    effect->of.answer.status = answer->status;
-    effect->of.answer.has_location = answer->has_happened;
-    effect->of.answer.location = tr_timers_text(timers, answer->id, answer->factor);
-    effect->of.answer.detail = answer->detail;
-    effect->of.answer.retry_after_s = answer->status == 503 || answer->status == 507 ? 1 : 0;
-    timers->stats.refused += answer->status >= 500;
+    effect->of.answer.token = reply->token;
+    effect->of.answer.result = reply->result;
+    effect->of.answer.has_location = reply->has_happened;
+    effect->of.answer.location = tr_timers_text(timers, reply->id, reply->factor);
+    timers->stats.refused += tr_result_is_refusal(reply->result);
 }
 
 static bool can_perform(void *context)

@@ -18,33 +18,31 @@ struct request {
     struct tr_effects *out;
 };
 
-static void answer(const struct request *request, unsigned status, const char *detail)
+static void answer(const struct request *request, enum tr_result result)
 {
     struct tr_effect *effect = tr_effects_push(request->out, TR_EFFECT_ANSWER);
     effect->of.answer.token = request->event->of.request.token;
-    effect->of.answer.status = status;
+    effect->of.answer.result = result;
     effect->of.answer.has_location = false;
-    effect->of.answer.detail = detail;
-    effect->of.answer.retry_after_s = status == 503 || status == 507 ? 1 : 0;
-    request->timers->stats.refused += status >= 500;
+    request->timers->stats.refused += tr_result_is_refusal(result);
 }
 
 /* Whether a write may begin; if not, it has been answered. */
 static bool admit(const struct request *request, size_t size, bool is_new)
 {
-    struct tr_timers *timers = request->timers;
-    if (!timers->log->is_running || !timers->replication->is_serving)
-        answer(request, 503, timers->is_stopping ? "the node is stopping" : "the node is starting");
+    const struct tr_timers *timers = request->timers;
+    const struct tr_log *log = timers->log;
+    if (!log->is_running || !timers->replication->is_serving)
+        answer(request, timers->is_stopping ? TR_STOPPING : TR_STARTING);
     else if (tr_clock_is_ahead(timers->cluster))
-        answer(request, 503, "this node's clock is ahead of the others'");
-    else if (timers->log->is_refused && is_new)
-        answer(request, 507, "the disk is full");
-    else if (tr_log_lag_ms(timers->log) > timers->config.latency_target_ms)
-        answer(request, 503, "the disk is too slow for this load");
-    else if (!tr_log_can_wait(timers->log, TR_PARTS_MAX + 1) ||
-             !tr_log_has_room(timers->log, size + WRITE_ROOM, is_new))
-        answer(request, timers->log->is_refused ? 507 : 503,
-               timers->log->is_refused ? "the disk is full" : "too many writes at once");
+        answer(request, TR_CLOCK_AHEAD);
+    else if (log->is_refused && is_new)
+        answer(request, TR_DISK_FULL);
+    else if (tr_log_lag_ms(log) > timers->config.latency_target_ms)
+        answer(request, TR_DISK_SLOW);
+    else if (!tr_log_can_wait(log, TR_PARTS_MAX + 1) ||
+             !tr_log_has_room(log, size + WRITE_ROOM, is_new))
+        answer(request, log->is_refused ? TR_DISK_FULL : TR_TOO_MANY_WRITES);
     else
         return true;
     return false;
@@ -55,7 +53,7 @@ static void refuse_memory(const struct request *request)
     if (!request->timers->is_memory_noted)
         tr_note(request->out, TR_NOTE_MEMORY_FULL, 0, 0);
     request->timers->is_memory_noted = true;
-    answer(request, 503, "the memory budget is used up");
+    answer(request, TR_MEMORY_FULL);
 }
 
 static void fill(const struct tr_timers *timers, const struct tr_timer_body *body,
@@ -88,16 +86,15 @@ static void fill(const struct tr_timers *timers, const struct tr_timer_body *bod
 static void begin(const struct request *request, const struct tr_record *record)
 {
     const struct tr_event *event = request->event;
-    enum tr_api_kind kind = event->of.request.kind;
-    const struct tr_api_request *query = event->of.request.query;
+    enum tr_command command = event->of.request.command;
     struct tr_request asked = {
-        .kind = kind == TR_API_CREATE    ? OPERATION_CREATE
-                : kind == TR_API_READ    ? OPERATION_READ
-                : kind == TR_API_REDRIVE ? OPERATION_PERFORM
-                                         : OPERATION_REPLACE,
+        .kind = command == TR_COMMAND_CREATE    ? OPERATION_CREATE
+                : command == TR_COMMAND_READ    ? OPERATION_READ
+                : command == TR_COMMAND_REDRIVE ? OPERATION_PERFORM
+                                                : OPERATION_REPLACE,
         .token = event->of.request.token,
-        .filter = kind == TR_API_CREATE ? 0 : event->of.request.timer.replicas,
-        .argument = kind == TR_API_REDRIVE && query->has_sequence ? query->sequence : 0,
+        .filter = command == TR_COMMAND_CREATE ? 0 : event->of.request.timer.replicas,
+        .argument = command == TR_COMMAND_REDRIVE ? event->of.request.query->sequence : 0,
     };
     struct tr_whole whole;
     tr_record_to_whole(record, &whole);
@@ -213,7 +210,7 @@ static void replace(const struct request *request)
     const struct tr_timer_body *body = request->event->of.request.body;
     struct tr_record record;
     if (body->factor > 0 && text->factor > 0 && body->factor != text->factor) {
-        answer(request, 400, "reliability.replication-factor disagrees with the timer's id");
+        answer(request, TR_FACTOR_DISAGREES);
         return;
     }
     fill(timers, body, &record);
@@ -223,7 +220,7 @@ static void replace(const struct request *request)
         struct tr_record held;
         tr_book_unpack(&timers->book, ref, &held);
         if (held.head.factor != text->factor && (held.head.flags & TR_RECORD_TOMBSTONE) == 0) {
-            answer(request, 400, "the timer was made with another replication factor");
+            answer(request, TR_FACTOR_IS_FIXED);
             return;
         }
     }
@@ -310,7 +307,7 @@ static void read_timer(const struct request *request)
     tr_ref found = TR_ARENA_NONE;
     struct tr_record record;
     if (!timers->is_ready || !timers->replication->is_serving) {
-        answer(request, 503, "the node is starting");
+        answer(request, TR_STARTING);
         return;
     }
     if (tr_replication_is_clustered(timers->replication)) {
@@ -326,7 +323,7 @@ static void read_timer(const struct request *request)
             found = ref;
     }
     if (found == TR_ARENA_NONE) {
-        answer(request, 404, "there is no such timer");
+        answer(request, TR_NOT_FOUND);
         return;
     }
     struct tr_effect *effect = tr_effects_push(request->out, TR_EFFECT_ANSWER_TIMER);
@@ -337,22 +334,23 @@ static void read_timer(const struct request *request)
 static void list(const struct request *request)
 {
     struct tr_timers *timers = request->timers;
-    const struct tr_api_request *query = request->event->of.request.query;
+    const struct tr_query *query = request->event->of.request.query;
     if (!timers->is_ready || !timers->replication->is_serving) {
-        answer(request, 503, "the node is starting");
+        answer(request, TR_STARTING);
         return;
     }
-    const char *fault = tr_list_fault(timers, query);
-    if (fault != NULL)
-        answer(request, 400, fault);
+    bool is_resync = request->event->of.request.command == TR_COMMAND_RESYNC_LIST;
+    enum tr_result result = is_resync ? tr_list_check_resync(timers, query) : TR_DONE;
+    if (result != TR_DONE)
+        answer(request, result);
     else
-        tr_list_page(timers, request->event->of.request.token, query, request->out);
+        tr_list_page(timers, request->event, request->out);
 }
 
 static void redrive(const struct request *request)
 {
     struct tr_timers *timers = request->timers;
-    const struct tr_api_request *query = request->event->of.request.query;
+    const struct tr_query *query = request->event->of.request.query;
     tr_timer_id id = request->event->of.request.timer.id;
     if (!admit(request, TR_REDRIVE_ROOM, false))
         return;
@@ -360,10 +358,9 @@ static void redrive(const struct request *request)
         begin_asking(request);
         return;
     }
-    uint64_t sequence = query->has_sequence ? query->sequence : 0;
     struct tr_waiting waiting = {.token = request->event->of.request.token};
-    if (tr_redrive_timer(timers, id, sequence, waiting) == 0)
-        answer(request, 404, "this timer has no such dead pop");
+    if (tr_redrive_timer(timers, id, query->sequence, waiting) == 0)
+        answer(request, TR_NO_DEAD_POP);
 }
 
 void tr_request_received(struct tr_timers *timers, const struct tr_event *event,
@@ -371,38 +368,25 @@ void tr_request_received(struct tr_timers *timers, const struct tr_event *event,
 {
     struct request request = {timers, event, out};
     timers->replication->busy_ms = timers->time->now_ms;
-    switch (event->of.request.kind) {
-    case TR_API_CREATE:
+    switch (event->of.request.command) {
+    case TR_COMMAND_CREATE:
         create(&request);
         return;
-    case TR_API_REPLACE:
+    case TR_COMMAND_REPLACE:
         replace(&request);
         return;
-    case TR_API_CANCEL:
+    case TR_COMMAND_CANCEL:
         cancel(&request);
         return;
-    case TR_API_READ:
+    case TR_COMMAND_READ:
         read_timer(&request);
         return;
-    case TR_API_LIST:
-    case TR_API_RESYNC_LIST:
+    case TR_COMMAND_LIST:
+    case TR_COMMAND_RESYNC_LIST:
         list(&request);
         return;
-    case TR_API_REDRIVE:
+    case TR_COMMAND_REDRIVE:
         redrive(&request);
         return;
-    case TR_API_REFERENCES:
-        answer(&request, 202, NULL);
-        return;
-    case TR_API_PING:
-    case TR_API_LIVE:
-    case TR_API_READY:
-    case TR_API_METRICS:
-    case TR_API_CLUSTER:
-    case TR_API_CLUSTER_SET:
-    case TR_API_CLUSTER_RESYNC:
-    case TR_API_PEER:
-    case TR_API_REFUSED:
-        TR_UNREACHABLE("the shell answers these");
     }
 }

@@ -2,7 +2,7 @@
 /* A stream of requests, or of answers, in two pieces that the first byte chooses; and the routes
  * that the requests take. */
 #include "base/assert.h"
-#include "wire/api.h"
+#include "http/api.h"
 
 #include <stdlib.h>
 

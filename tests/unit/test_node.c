@@ -36,7 +36,7 @@ static void heed(struct fixture *fixture)
             assert_in_range(fixture->flight_count, 0, TIMERS - 1);
             fixture->flights[fixture->flight_count++] = effect->of.fire.flight;
         } else if (effect->kind == TR_EFFECT_ANSWER) {
-            assert_int_equal(effect->of.answer.status, 200);
+            assert_int_equal(effect->of.answer.result, TR_DONE);
             fixture->answer_count++;
         }
     }
@@ -102,7 +102,7 @@ static void create(struct fixture *fixture, uint64_t token)
     };
     struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED};
     event.of.request.token = token;
-    event.of.request.kind = TR_API_CREATE;
+    event.of.request.command = TR_COMMAND_CREATE;
     event.of.request.body = &body;
     step(fixture, event);
     write_all(fixture);

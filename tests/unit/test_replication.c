@@ -50,8 +50,8 @@ struct machine {
     struct tr_replication replication;
     struct tr_effects effects;
     char address[8];
-    unsigned status; /* of the last answer */
-    uint64_t shown;  /* the value that it showed */
+    enum tr_result result; /* of the last answer; TR_RESULTS: none yet */
+    uint64_t shown;        /* the value that it showed */
     void *region;
     struct machine *other;
     bool is_linked;
@@ -249,15 +249,15 @@ static tr_timer_id toy_draw(void *context)
     return ID + machine->index.count;
 }
 
-static void toy_answer(void *context, const struct tr_answer *answer, struct tr_effects *out)
+static void toy_answer(void *context, const struct tr_reply *reply, struct tr_effects *out)
 {
     struct machine *machine = context;
     struct tr_whole whole;
     (void)out;
-    machine->status = answer->status;
-    if (answer->shown == TR_ARENA_NONE)
+    machine->result = reply->result;
+    if (reply->shown == TR_ARENA_NONE)
         return;
-    toy_unpack(tr_arena_at(&machine->arena, answer->shown), toy_pack_bound(&whole), &whole);
+    toy_unpack(tr_arena_at(&machine->arena, reply->shown), toy_pack_bound(&whole), &whole);
     machine->shown = whole.body[0];
 }
 
@@ -564,7 +564,7 @@ static void write_value(struct machine *machine, enum tr_operation_kind kind, ui
                  .flags = flags},
         .body = {value},
     };
-    machine->status = 0;
+    machine->result = TR_RESULTS;
     tr_operation_begin(&machine->replication, &request, &whole, &machine->effects);
 }
 
@@ -591,9 +591,9 @@ static void test_a_write_is_on_both_when_it_is_answered(void **state)
     struct machine *machines = *state;
     link_up(machines);
     write_value(&machines[0], OPERATION_CREATE, 5, 0);
-    assert_int_equal(machines[0].status, 0);
+    assert_int_equal(machines[0].result, TR_RESULTS);
     pass(machines, 20);
-    assert_int_equal(machines[0].status, 200);
+    assert_int_equal(machines[0].result, TR_DONE);
     assert_both_hold(machines, 5);
     assert_true(tr_pending_is_empty(&machines[0].replication, 1));
 }
@@ -606,7 +606,7 @@ static void test_the_later_write_stays(void **state)
     pass(machines, 20);
     write_value(&machines[1], OPERATION_REPLACE, 6, 0);
     pass(machines, 20);
-    assert_int_equal(machines[1].status, 200);
+    assert_int_equal(machines[1].result, TR_DONE);
     assert_both_hold(machines, 6);
 }
 
@@ -620,7 +620,7 @@ static void test_a_read_is_answered_by_any_node(void **state)
     struct tr_whole named = {.head = {.key.id = ID, .factor = NODES}};
     tr_operation_begin(&machines[1].replication, &request, &named, &machines[1].effects);
     pass(machines, 20);
-    assert_int_equal(machines[1].status, 200);
+    assert_int_equal(machines[1].result, TR_DONE);
     assert_int_equal(machines[1].shown, 9);
 }
 
@@ -629,7 +629,7 @@ static void test_a_node_that_was_away_is_sent_what_it_lacks(void **state)
     struct machine *machines = *state;
     write_value(&machines[0], OPERATION_CREATE, 5, 0);
     pass(machines, 600);
-    assert_int_equal(machines[0].status, 200);
+    assert_int_equal(machines[0].result, TR_DONE);
     assert_int_equal(find_held(&machines[1]), TR_ARENA_NONE);
     link_up(machines);
     pass(machines, 4000);
@@ -644,7 +644,7 @@ static void test_a_tombstone_ends_it_everywhere(void **state)
     pass(machines, 20);
     write_value(&machines[1], OPERATION_REPLACE, 0, TR_RECORD_TOMBSTONE);
     pass(machines, 20);
-    assert_int_equal(machines[1].status, 200);
+    assert_int_equal(machines[1].result, TR_DONE);
     for (unsigned i = 0; i < NODES; i++) {
         tr_ref ref = find_held(&machines[i]);
         assert_int_not_equal(ref, TR_ARENA_NONE);

@@ -2,7 +2,7 @@
 /* Bodies, URIs, ids, routes, INI text and HTTP messages. */
 #include "unit.h"
 
-#include "wire/api.h"
+#include "http/api.h"
 #include "wire/ini.h"
 #include "wire/timer_body.h"
 #include "wire/uri.h"
@@ -242,10 +242,10 @@ static void requests_find_their_way(void **state)
         TR_HTTP_GET,
         TR_SPAN("/timers?limit=7&cursor=00000000000000ff&tag=a%20b;state=dead&scope=cluster"),
         &request);
-    assert_int_equal(request.limit, 7);
-    assert_int_equal(request.cursor, 255);
-    assert_true(tr_span_equals(request.tag, TR_SPAN("a b")));
-    assert_true(request.wants_dead && request.wants_cluster);
+    assert_int_equal(request.query.limit, 7);
+    assert_int_equal(request.query.cursor, 255);
+    assert_true(tr_span_equals(request.query.tag, TR_SPAN("a b")));
+    assert_true(request.query.wants_dead && request.wants_cluster);
 }
 
 static void ini_text_is_read_with_lines(void **state)

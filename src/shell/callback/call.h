@@ -14,7 +14,7 @@
 #include "shell/callback/caller.h"
 #include "shell/callback/tls.h"
 #include "shell/names.h"
-#include "wire/http.h"
+#include "http/http.h"
 #include "wire/uri.h"
 
 #define TR_CALLBACK_POOLS 4096 /* buckets, a power of two */

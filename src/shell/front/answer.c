@@ -2,6 +2,7 @@
 #include "shell/front/answer.h"
 
 #include "shell/cluster.h"
+#include "shell/front/words.h"
 #include "timers/book.h"
 #include "wire/text.h"
 
@@ -87,6 +88,11 @@ void tr_answer_upgrade(struct tr_answer *answer)
                    NULL);
     tr_answer_problem(answer, &problem, NULL);
     answer->upgrade = "tryst-peer";
+}
+
+void tr_answer_status(struct tr_answer *answer, unsigned status)
+{
+    reset(answer, status, NULL);
 }
 
 void tr_answer_text(struct tr_answer *answer, unsigned status, const char *text)
@@ -273,6 +279,19 @@ static void put_page(struct tr_answer *answer, const struct tr_node *node,
     tr_put_text(out, "}\n");
 }
 
+static void answer_result(struct tr_answer *answer, enum tr_result result)
+{
+    struct tr_problem problem;
+    struct tr_words words = tr_words_of(result);
+    if (words.detail == NULL) {
+        reset(answer, words.status, NULL);
+        return;
+    }
+    tr_problem_set(&problem, words.status, words.detail, NULL);
+    problem.retry_after_s = tr_result_is_refusal(result);
+    tr_answer_problem(answer, &problem, NULL);
+}
+
 void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
                            const struct tr_effect *effect)
 {
@@ -284,13 +303,8 @@ void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
     } else if (effect->kind == TR_EFFECT_ANSWER_PAGE) {
         reset(answer, 200, "application/json");
         put_page(answer, node, effect);
-    } else if (effect->of.answer.detail != NULL) {
-        struct tr_problem problem;
-        tr_problem_set(&problem, effect->of.answer.status, effect->of.answer.detail, NULL);
-        problem.retry_after_s = effect->of.answer.retry_after_s;
-        tr_answer_problem(answer, &problem, NULL);
     } else {
-        reset(answer, effect->of.answer.status, NULL);
+        answer_result(answer, effect->of.answer.result);
     }
     if (effect->kind == TR_EFFECT_ANSWER && effect->of.answer.has_location) {
         answer->has_location = true; /* also where the outcome is not known: to try again there */

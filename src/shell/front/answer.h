@@ -36,6 +36,7 @@ void tr_answer_problem(struct tr_answer *answer, const struct tr_problem *proble
 void tr_answer_cluster(struct tr_answer *answer, struct tr_daemon *daemon);
 void tr_answer_upgrade(struct tr_answer *answer); /* what /peer says to clients */
 void tr_answer_json(struct tr_answer *answer, struct tr_span body, struct tr_span end);
+void tr_answer_status(struct tr_answer *answer, unsigned status); /* without a body */
 void tr_answer_text(struct tr_answer *answer, unsigned status, const char *text);
 
 /* Readiness, or, without `metrics`, that the process lives. */

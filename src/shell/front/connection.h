@@ -13,9 +13,10 @@
 #ifndef TR_SHELL_FRONT_CONNECTION_H
 #define TR_SHELL_FRONT_CONNECTION_H
 
+#include "http/api.h"
+#include "http/http.h"
 #include "shell/front/answer.h"
 #include "shell/front/server.h"
-#include "wire/http.h"
 
 #define TR_UNDER_WAY_MAX 128 /* requests of one connection */
 

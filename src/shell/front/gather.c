@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/front/gather.h"
 
+#include "http/http.h"
 #include "shell/address.h"
 #include "shell/front/server.h"
 #include "shell/names.h"
-#include "wire/http.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -184,18 +184,18 @@ static void write_request(struct fetch *fetch, const struct tr_api_request *quer
 {
     struct tr_writer out = tr_writer_on((uint8_t *)fetch->request, REQUEST_MAX - 1);
     tr_put_text(&out, "GET /timers?limit=");
-    tr_put_decimal(&out, query->limit);
-    tr_put_text(&out, query->wants_dead       ? "&state=dead"
-                      : query->wants_retrying ? "&state=retrying"
-                                              : "&state=pending");
-    if (query->has_cursor && query->cursor != 0) {
+    tr_put_decimal(&out, query->query.limit);
+    tr_put_text(&out, query->query.wants_dead       ? "&state=dead"
+                      : query->query.wants_retrying ? "&state=retrying"
+                                                    : "&state=pending");
+    if (query->query.has_cursor && query->query.cursor != 0) {
         tr_put_text(&out, "&cursor=");
-        tr_put_hex(&out, query->cursor, 16);
+        tr_put_hex(&out, query->query.cursor, 16);
     }
-    tr_put_text(&out, query->tag.text != NULL ? "&tag=" : "");
-    for (size_t i = 0; query->tag.text != NULL && i < query->tag.size; i++) {
+    tr_put_text(&out, query->query.tag.text != NULL ? "&tag=" : "");
+    for (size_t i = 0; query->query.tag.text != NULL && i < query->query.tag.size; i++) {
         tr_put_text(&out, "%");
-        tr_put_hex(&out, (uint8_t)query->tag.text[i], 2);
+        tr_put_hex(&out, (uint8_t)query->query.tag.text[i], 2);
     }
     tr_put_text(&out, " HTTP/1.1\r\nHost: ");
     tr_put_text(&out, fetch->name);
@@ -287,11 +287,11 @@ void tr_gather_page(struct tr_gather *gather, uint64_t token, const struct tr_ap
 {
     struct tr_node_peer nodes[TR_VIEW_NODES_MAX + 2];
     uint32_t count = list_nodes(gather->daemon->node, nodes);
-    uint32_t place = query->has_cursor ? query->place : 0;
+    uint32_t place = query->query.has_cursor ? query->place : 0;
     struct tr_api_request from = *query;
     while (place < count && !nodes[place].is_up) { /* others list for it */
         place++;
-        from.has_cursor = false;
+        from.query.has_cursor = false;
     }
     if (gather->count >= FETCHES_MAX)
         end_abandoned(gather);

@@ -9,6 +9,7 @@
 #ifndef TR_SHELL_FRONT_GATHER_H
 #define TR_SHELL_FRONT_GATHER_H
 
+#include "http/api.h"
 #include "shell/daemon.h"
 
 /* NULL: no memory. */

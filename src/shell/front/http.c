@@ -41,7 +41,18 @@ static void read_range(const struct tr_connection *connection, const char *bytes
                      ? number * 10 + (uint32_t)(text.text[i] - '0')
                      : 0;
     if (number > 0)
-        route->limit = number < TR_LIST_LIMIT_MAX ? number : TR_LIST_LIMIT_MAX;
+        route->query.limit = number < TR_LIST_LIMIT_MAX ? number : TR_LIST_LIMIT_MAX;
+}
+
+static enum tr_command command_of(enum tr_api_kind kind)
+{
+    return kind == TR_API_CREATE        ? TR_COMMAND_CREATE
+           : kind == TR_API_REPLACE     ? TR_COMMAND_REPLACE
+           : kind == TR_API_CANCEL      ? TR_COMMAND_CANCEL
+           : kind == TR_API_READ        ? TR_COMMAND_READ
+           : kind == TR_API_LIST        ? TR_COMMAND_LIST
+           : kind == TR_API_RESYNC_LIST ? TR_COMMAND_RESYNC_LIST
+                                        : TR_COMMAND_REDRIVE;
 }
 
 static void ask_node(struct tr_connection *connection, uint16_t number, const char *bytes)
@@ -52,9 +63,9 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
         read_range(connection, bytes, route);
     struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED, .has_more = true};
     event.of.request.token = tr_connection_token(connection, number);
-    event.of.request.kind = route->kind;
+    event.of.request.command = command_of(route->kind);
     event.of.request.timer = route->timer;
-    event.of.request.query = route;
+    event.of.request.query = &route->query;
     if (route->kind == TR_API_CREATE || route->kind == TR_API_REPLACE) {
         struct tr_problem problem;
         struct tr_http_place place = connection->http.body;
@@ -145,12 +156,14 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     case TR_API_LIST:
     case TR_API_REDRIVE:
     case TR_API_RESYNC_LIST:
-    case TR_API_REFERENCES:
         if (what == TR_API_LIST && server->route.wants_cluster && tr_node_view(daemon->node) != 0)
             tr_gather_page(daemon->gather, tr_connection_token(connection, number), &server->route);
         else
             ask_node(connection, number, bytes);
         return;
+    case TR_API_REFERENCES: /* nodes of the original drop what they hold for others: done here */
+        tr_answer_status(&server->answer, 202);
+        break;
     case TR_API_PING:
         tr_answer_text(&server->answer, 200, "OK");
         break;

@@ -14,7 +14,7 @@
 #include "shell/stream.h"
 #include "wire/frame.h"
 #include "wire/greeting.h"
-#include "wire/http.h"
+#include "http/http.h"
 
 enum tr_link_stage {
     TR_LINK_CONNECTING, /* dialled */

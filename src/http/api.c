@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/api.h"
+#include "http/api.h"
 
 #define CURSOR_NODE    16 /* digits */
 #define CURSOR_CLUSTER 20
@@ -83,9 +83,9 @@ static bool read_cursor(struct tr_span text, struct tr_api_request *out)
             return false;
         place = place << 4 | (uint64_t)digit;
     }
-    out->has_cursor = true;
+    out->query.has_cursor = true;
     out->place = (uint16_t)place;
-    return read_hex(tr_span_from(text, head), &out->cursor);
+    return read_hex(tr_span_from(text, head), &out->query.cursor);
 }
 
 /* What nodes of the original ask each other for. */
@@ -97,14 +97,14 @@ static void read_resync_parameter(struct tr_span name, struct tr_span value,
         out->kind = TR_API_RESYNC_LIST;
         if (!decode(value, out->node_bytes, sizeof out->node_bytes, &size) || size == 0)
             refuse(out, 400, "node-for-replicas must be the address of a node");
-        out->node = (struct tr_span){out->node_bytes, size};
+        out->query.node = (struct tr_span){out->node_bytes, size};
     } else if (tr_span_equals(name, TR_SPAN("cluster-view-id"))) {
         out->kind = TR_API_RESYNC_LIST;
-        out->has_view = true;
-        if (!read_hex(value, &out->view))
+        out->query.has_view = true;
+        if (!read_hex(value, &out->query.view))
             refuse(out, 400, "cluster-view-id must be the view of GET /cluster");
     } else if (tr_span_equals(name, TR_SPAN("time-from"))) {
-        if (!read_number(value, &out->from_ms) || out->from_ms > TR_TIME_MAX)
+        if (!read_number(value, &out->query.from_ms) || out->query.from_ms > TR_TIME_MAX)
             refuse(out, 400, "time-from must be a number of milliseconds from now");
     }
 }
@@ -115,7 +115,7 @@ static void read_parameter(struct tr_span name, struct tr_span value, struct tr_
     if (tr_span_equals(name, TR_SPAN("limit"))) {
         if (!read_number(value, &number) || number == 0 || number > TR_LIST_LIMIT_MAX)
             refuse(out, 400, "limit must be a number from 1 to 1000");
-        out->limit = (uint32_t)number;
+        out->query.limit = (uint32_t)number;
     } else if (tr_span_equals(name, TR_SPAN("cursor"))) {
         if (!read_cursor(value, out))
             refuse(out, 400, "cursor must be one that an earlier page gave");
@@ -123,19 +123,19 @@ static void read_parameter(struct tr_span name, struct tr_span value, struct tr_
         size_t size = 0;
         if (!decode(value, out->tag_bytes, sizeof out->tag_bytes, &size))
             refuse(out, 400, "tag must be at most 64 bytes");
-        out->tag = (struct tr_span){out->tag_bytes, size};
+        out->query.tag = (struct tr_span){out->tag_bytes, size};
     } else if (tr_span_equals(name, TR_SPAN("state"))) {
-        out->wants_dead = tr_span_equals(value, TR_SPAN("dead"));
-        out->wants_retrying = tr_span_equals(value, TR_SPAN("retrying"));
-        if (!out->wants_dead && !out->wants_retrying && !tr_span_equals(value, TR_SPAN("pending")))
+        out->query.wants_dead = tr_span_equals(value, TR_SPAN("dead"));
+        out->query.wants_retrying = tr_span_equals(value, TR_SPAN("retrying"));
+        if (!out->query.wants_dead && !out->query.wants_retrying &&
+            !tr_span_equals(value, TR_SPAN("pending")))
             refuse(out, 400, "state must be pending, retrying or dead");
     } else if (tr_span_equals(name, TR_SPAN("scope"))) {
         out->wants_cluster = tr_span_equals(value, TR_SPAN("cluster"));
         if (!out->wants_cluster && !tr_span_equals(value, TR_SPAN("node")))
             refuse(out, 400, "scope must be node or cluster");
     } else if (tr_span_equals(name, TR_SPAN("sequence"))) {
-        out->has_sequence = true;
-        if (!read_number(value, &out->sequence))
+        if (!read_number(value, &out->query.sequence))
             refuse(out, 400, "sequence must be a number");
     } else {
         read_resync_parameter(name, value, out);
@@ -234,18 +234,18 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
     const char *mark = memchr(target.text, '?', target.size);
     struct tr_span path = {target.text, mark == NULL ? target.size : (size_t)(mark - target.text)};
     struct tr_span query = tr_span_from(target, mark == NULL ? target.size : path.size + 1);
-    out->has_cursor = false;
+    out->query.has_cursor = false;
     out->place = 0;
-    out->wants_dead = false;
-    out->wants_retrying = false;
+    out->query.wants_dead = false;
+    out->query.wants_retrying = false;
     out->wants_cluster = false;
-    out->has_sequence = false;
-    out->limit = TR_LIST_LIMIT;
+    out->query.sequence = 0;
+    out->query.limit = TR_LIST_LIMIT;
     out->allow = NULL;
-    out->tag = (struct tr_span){0};
-    out->node = (struct tr_span){0};
-    out->has_view = false;
-    out->from_ms = 0;
+    out->query.tag = (struct tr_span){0};
+    out->query.node = (struct tr_span){0};
+    out->query.has_view = false;
+    out->query.from_ms = 0;
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         if (!tr_span_equals(path, plain[i].path))
             continue;

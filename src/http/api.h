@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a request asks for: its method and target, as a command. */
-#ifndef TR_WIRE_API_H
-#define TR_WIRE_API_H
+#ifndef TR_HTTP_API_H
+#define TR_HTTP_API_H
 
-#include "wire/http.h"
+#include "http/http.h"
+#include "seam/command.h"
 #include "wire/text.h"
 #include "wire/timer_id.h"
-
-#define TR_LIST_LIMIT     100 /* timers of a page, unless asked otherwise */
-#define TR_LIST_LIMIT_MAX 1000
 
 enum tr_api_kind {
     TR_API_CREATE,
@@ -33,22 +31,11 @@ enum tr_api_kind {
 struct tr_api_request {
     enum tr_api_kind kind;
     struct tr_timer_text timer; /* of a path that names one */
-    bool has_cursor;
-    bool wants_dead;     /* ?state=dead */
-    bool wants_retrying; /* ?state=retrying */
-    bool wants_cluster;  /* ?scope=cluster */
-    bool has_sequence;
-    bool has_view;
-    uint64_t view;    /* ?cluster-view-id= */
-    uint64_t from_ms; /* ?time-from= */
-    uint64_t cursor;
-    uint16_t place; /* of the node that a cursor of the whole cluster is for */
-    uint64_t sequence;
-    uint32_t limit;
-    const char *allow;  /* of a 405 */
-    struct tr_span tag; /* ?tag=, decoded; text is NULL when not given */
+    struct tr_query query;      /* of a list; its spans point into this struct */
+    bool wants_cluster;         /* ?scope=cluster */
+    uint16_t place;             /* of the node that a cursor of the whole cluster is for */
+    const char *allow;          /* of a 405 */
     char tag_bytes[TR_TAG_SIZE];
-    struct tr_span node; /* ?node-for-replicas=, decoded; text is NULL when not given */
     char node_bytes[256];
     struct tr_problem problem;
 };

@@ -9,8 +9,8 @@
  *
  * Bounds:  the limits given; beyond them the message is refused with the status to answer.
  */
-#ifndef TR_WIRE_HTTP_H
-#define TR_WIRE_HTTP_H
+#ifndef TR_HTTP_HTTP_H
+#define TR_HTTP_HTTP_H
 
 #include "base/span.h"
 

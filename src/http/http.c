@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/http.h"
+#include "http/http.h"
 
 #include "base/assert.h"
 

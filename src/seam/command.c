@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "seam/command.h"
+
+#include "base/assert.h"
+
+const char *tr_result_name(enum tr_result result)
+{
+    static const char *const names[TR_RESULTS] = {
+        [TR_DONE] = "done",
+        [TR_NOT_FOUND] = "not found",
+        [TR_NO_DEAD_POP] = "no dead pop",
+        [TR_FACTOR_DISAGREES] = "the factor disagrees",
+        [TR_FACTOR_IS_FIXED] = "the factor is fixed",
+        [TR_RESYNC_INCOMPLETE] = "resync is incomplete",
+        [TR_RESYNC_OTHER_VIEW] = "resync of another view",
+        [TR_RESYNC_NO_NODE] = "resync of no node",
+        [TR_STARTING] = "starting",
+        [TR_STOPPING] = "stopping",
+        [TR_CLOCK_AHEAD] = "clock ahead",
+        [TR_DISK_FULL] = "disk full",
+        [TR_DISK_SLOW] = "disk slow",
+        [TR_TOO_MANY_WRITES] = "too many writes",
+        [TR_TOO_MANY_REQUESTS] = "too many requests",
+        [TR_MEMORY_FULL] = "memory full",
+        [TR_REPLICA_FULL] = "replica full",
+        [TR_NO_NODE_UP] = "no node up",
+        [TR_NO_ANSWER] = "no answer",
+        [TR_UNKNOWN] = "unknown",
+    };
+    TR_ASSERT(result < TR_RESULTS);
+    return names[result];
+}

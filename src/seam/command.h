@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a client wants of the core, by whatever front it came, and how the core answers: results of
+ * its own, which each front puts into its words.
+ */
+#ifndef TR_SEAM_COMMAND_H
+#define TR_SEAM_COMMAND_H
+
+#include "base/record.h"
+
+#define TR_LIST_LIMIT     100 /* timers of a page, unless asked otherwise */
+#define TR_LIST_LIMIT_MAX 1000
+
+enum tr_command {
+    TR_COMMAND_CREATE,
+    TR_COMMAND_REPLACE,
+    TR_COMMAND_CANCEL,
+    TR_COMMAND_READ,
+    TR_COMMAND_LIST,
+    TR_COMMAND_RESYNC_LIST, /* as nodes of the original want it */
+    TR_COMMAND_REDRIVE,
+};
+
+/* Of a list, and of a redrive its sequence. */
+struct tr_query {
+    uint32_t limit;
+    bool has_cursor;
+    bool wants_dead;
+    bool wants_retrying;
+    bool has_view;
+    uint64_t cursor;
+    uint64_t sequence;   /* 0: all of them */
+    struct tr_span tag;  /* text is NULL when not given; so is that of `node` */
+    struct tr_span node; /* of RESYNC_LIST: whose timers, by this view, due from then on */
+    uint64_t view;
+    uint64_t from_ms;
+};
+
+enum tr_result {
+    TR_DONE,
+
+    /* As it was asked it cannot be done. */
+    TR_NOT_FOUND,
+    TR_NO_DEAD_POP,
+    TR_FACTOR_DISAGREES, /* with the timer's id */
+    TR_FACTOR_IS_FIXED,  /* the timer was made with another one */
+    TR_RESYNC_INCOMPLETE,
+    TR_RESYNC_OTHER_VIEW,
+    TR_RESYNC_NO_NODE,
+
+    /* It may be tried again later. From here on nothing has happened, */
+    TR_STARTING,
+    TR_STOPPING,
+    TR_CLOCK_AHEAD, /* of the others' */
+    TR_DISK_FULL,
+    TR_DISK_SLOW,
+    TR_TOO_MANY_WRITES,
+    TR_TOO_MANY_REQUESTS,
+    TR_MEMORY_FULL,
+    TR_REPLICA_FULL,
+    TR_NO_NODE_UP, /* that could hold it */
+    TR_NO_ANSWER,  /* of a node that may have it */
+    TR_UNKNOWN,    /* or may have */
+    TR_RESULTS,
+};
+
+static inline bool tr_result_is_refusal(enum tr_result result)
+{
+    return result >= TR_STARTING;
+}
+
+/* A few words for traces and assertions; clients hear those of their front. */
+const char *tr_result_name(enum tr_result result);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/front/words.h"
+
+#include "base/assert.h"
+
+struct tr_words tr_words_of(enum tr_result result)
+{
+    static const struct tr_words words[TR_RESULTS] = {
+        [TR_DONE] = {200, NULL},
+        [TR_NOT_FOUND] = {404, "there is no such timer"},
+        [TR_NO_DEAD_POP] = {404, "this timer has no such dead pop"},
+        [TR_FACTOR_DISAGREES] = {400, "reliability.replication-factor disagrees with the timer's "
+                                      "id"},
+        [TR_FACTOR_IS_FIXED] = {400, "the timer was made with another replication factor"},
+        [TR_RESYNC_INCOMPLETE] = {400, "node-for-replicas and cluster-view-id go together"},
+        [TR_RESYNC_OTHER_VIEW] = {400,
+                                  "this node has another cluster-view-id; GET /cluster tells it"},
+        [TR_RESYNC_NO_NODE] = {400, "node-for-replicas is no node of this cluster"},
+        [TR_STARTING] = {503, "the node is starting"},
+        [TR_STOPPING] = {503, "the node is stopping"},
+        [TR_CLOCK_AHEAD] = {503, "this node's clock is ahead of the others'"},
+        [TR_DISK_FULL] = {507, "the disk is full"},
+        [TR_DISK_SLOW] = {503, "the disk is too slow for this load"},
+        [TR_TOO_MANY_WRITES] = {503, "too many writes at once"},
+        [TR_TOO_MANY_REQUESTS] = {503, "too many requests at once"},
+        [TR_MEMORY_FULL] = {503, "the memory budget is used up"},
+        [TR_REPLICA_FULL] = {503, "a replica is full"},
+        [TR_NO_NODE_UP] = {503, "no node that could hold it is up"},
+        [TR_NO_ANSWER] = {503, "a node that may have it did not answer"},
+        [TR_UNKNOWN] = {503, "the outcome is unknown: retry as PUT"},
+    };
+    TR_ASSERT(result < TR_RESULTS && words[result].status != 0);
+    return words[result];
+}
