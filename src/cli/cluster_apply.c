@@ -4,10 +4,8 @@
  * tell them who joins and who leaves; wait until every timer is where it belongs; tell them who is
  * left. Nothing is kept here: interrupted, it is run again, and goes on from what the nodes say.
  */
-#include "cli/cluster.h"
-#include "cli/members.h"
+#include "cli/cluster_survey.h"
 #include "cli/plan.h"
-#include "cli/target.h"
 
 #include "proof/proof.h"
 
@@ -16,13 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define COMMAND   "cluster apply"
 #define LOOK_MS   200
 #define SAY_EVERY 25 /* looks */
 #define CALM      2  /* looks in a row that must find all in place */
 #define BAR       40
 #define PLAN_KEYS 100000
-#define NODES_MAX 256
 
 enum option_id {
     OPTION_NODE = 1,
@@ -45,152 +41,15 @@ static const struct tr_option option_table[] = {
 
 enum stage { STAGE_CHECK, STAGE_CHANGE, STAGE_FINAL };
 
-struct apply {
-    struct tr_target target;
-    const char *node;
-    const char *secret_file;
-    bool is_dry;
-    bool is_sure;
-    bool is_forced;
-    bool is_help;
-    char secret[TR_TARGET_SECRET];
-    struct tr_cluster_members members; /* old and new */
-    char (*staying)[TR_MEMBER_NAME];   /* of the target, those that are there already */
-    size_t staying_count;
-    char view[20]; /* that all should have, once one has said it */
-};
-
-static bool is_target(const struct apply *apply, const char *address)
+static const char *role_of(const struct tr_apply *apply, const char *address)
 {
-    return tr_target_has(&apply->target, address);
-}
-
-static bool is_staying(const struct apply *apply, const char *address)
-{
-    for (size_t i = 0; i < apply->staying_count; i++) {
-        if (strcmp(apply->staying[i], address) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* ---- what there is ---- */
-
-/* The node that speaks for the cluster as it is: the one named, or the first of the file that knows
- * others, or the first that answers. */
-static bool find_contact(const struct apply *apply, char contact[TR_MEMBER_NAME])
-{
-    const char *from_environment = getenv("TRYST_NODE");
-    const char *named = apply->node != NULL ? apply->node : from_environment;
-    contact[0] = '\0';
-    if (named != NULL && named[0] != '\0') {
-        snprintf(contact, TR_MEMBER_NAME, "%s", named);
-        return true;
-    }
-    for (size_t i = 0; i < apply->target.count; i++) {
-        struct tr_told told;
-        if (!tr_told_ask(COMMAND, apply->target.list[i], true, &told))
-            continue;
-        bool knows_others = told.seen_count > 0;
-        tr_told_free(&told);
-        if (contact[0] == '\0' || knows_others)
-            snprintf(contact, TR_MEMBER_NAME, "%s", apply->target.list[i]);
-        if (knows_others)
-            return true;
-    }
-    if (contact[0] == '\0')
-        tr_failure(COMMAND, "no node of %s can be reached; --node names one of the cluster",
-                   apply->target.path);
-    return contact[0] != '\0';
-}
-
-static void note_staying(struct apply *apply, const char *address)
-{
-    if (!is_target(apply, address) || is_staying(apply, address))
-        return;
-    apply->staying =
-        tr_reallocate(apply->staying, apply->staying_count + 1, sizeof *apply->staying);
-    snprintf(apply->staying[apply->staying_count++], TR_MEMBER_NAME, "%s", address);
-}
-
-/* Whether any node calls another one so. */
-static bool is_called(const struct apply *apply, const char *address, const char *role)
-{
-    for (size_t i = 0; i < apply->members.count; i++) {
-        const struct tr_told *told = &apply->members.list[i].told;
-        for (size_t k = 0; k < told->seen_count; k++) {
-            if (strcmp(told->seen[k].address, address) == 0 &&
-                strcmp(told->seen[k].role, role) == 0)
-                return true;
-        }
-    }
-    return false;
-}
-
-/* Of the target those stay that the cluster calls so, and nobody calls joining. One that knows
- * nobody says so of itself, and may not even have heard that it is to join. */
-static void find_staying(struct apply *apply, const char *contact)
-{
-    for (size_t i = 0; i < apply->members.count; i++) {
-        const struct tr_told *told = &apply->members.list[i].told;
-        const char *address = apply->members.list[i].address;
-        bool is_heard = told->seen_count > 0 || strcmp(address, contact) == 0;
-        bool says_so = told->is_reached && is_heard && strcmp(told->role, "staying") == 0;
-        if ((says_so || is_called(apply, address, "staying")) &&
-            !is_called(apply, address, "joining"))
-            note_staying(apply, address);
-    }
-}
-
-/* Adds the nodes that a member sees and that have not left. True: there was one to add. */
-static bool add_seen(struct apply *apply, size_t index)
-{
-    const struct tr_told told = apply->members.list[index].told; /* the list may move */
-    for (size_t i = 0; i < told.seen_count; i++) {
-        if (strcmp(told.seen[i].role, "gone") == 0 ||
-            tr_members_find(&apply->members, told.seen[i].address) != NULL)
-            continue;
-        struct tr_cluster_member *member = tr_members_add(&apply->members, told.seen[i].address);
-        tr_told_ask(COMMAND, member->address, true, &member->told);
-        return true;
-    }
-    return false;
-}
-
-/* The old nodes are those that the contact and its peers name; the new ones, those of the file. */
-static bool survey(struct apply *apply)
-{
-    char contact[TR_MEMBER_NAME];
-    struct tr_told told;
-    if (!find_contact(apply, contact) || !tr_told_ask(COMMAND, contact, false, &told))
-        return false;
-    snprintf(contact, sizeof contact, "%s", told.node);
-    tr_members_add(&apply->members, contact)->told = told;
-    for (size_t i = 0; i < apply->members.count && apply->members.count <= NODES_MAX;)
-        i = add_seen(apply, i) ? 0 : i + 1;
-    for (size_t i = 0; i < apply->members.count; i++)
-        apply->members.list[i].is_old = true;
-    find_staying(apply, contact);
-    for (size_t i = 0; i < apply->target.count; i++) {
-        if (tr_members_find(&apply->members, apply->target.list[i]) != NULL)
-            continue;
-        struct tr_cluster_member *member = tr_members_add(&apply->members, apply->target.list[i]);
-        tr_told_ask(COMMAND, member->address, true, &member->told);
-    }
-    if (apply->members.count > NODES_MAX)
-        tr_failure(COMMAND, "these are more than %d nodes, and no cluster has so many", NODES_MAX);
-    return apply->members.count <= NODES_MAX;
-}
-
-static const char *role_of(const struct apply *apply, const char *address)
-{
-    return !is_target(apply, address)   ? "leaving"
-           : is_staying(apply, address) ? "staying"
-                                        : "joining";
+    return !tr_apply_is_target(apply, address)   ? "leaving"
+           : tr_apply_is_staying(apply, address) ? "staying"
+                                                 : "joining";
 }
 
 /* Another node of the cluster that one belongs to which is to join this one; NULL: of none. */
-static const char *find_other_cluster(const struct apply *apply,
+static const char *find_other_cluster(const struct tr_apply *apply,
                                       const struct tr_cluster_member *member)
 {
     const struct tr_told *told = &member->told;
@@ -203,27 +62,28 @@ static const char *find_other_cluster(const struct apply *apply,
     return NULL;
 }
 
-static bool check_member(const struct apply *apply, const struct tr_cluster_member *member)
+static bool check_member(const struct tr_apply *apply, const struct tr_cluster_member *member)
 {
     bool is_joining = strcmp(role_of(apply, member->address), "joining") == 0;
     const char *other = find_other_cluster(apply, member);
     if (other != NULL)
-        tr_failure(COMMAND,
+        tr_failure(TR_APPLY_COMMAND,
                    "%s belongs to another cluster, of %s and others; let it leave that one first",
                    member->address, other);
     else if (member->told.is_reached || (apply->is_forced && !is_joining))
         return true;
     else if (is_joining)
-        tr_failure(COMMAND, "%s shall join and cannot be reached; start it first", member->address);
+        tr_failure(TR_APPLY_COMMAND, "%s shall join and cannot be reached; start it first",
+                   member->address);
     else
-        tr_failure(COMMAND,
+        tr_failure(TR_APPLY_COMMAND,
                    "%s is down; bring it back first, or go on without it with --force: what it "
                    "alone holds stays there",
                    member->address);
     return false;
 }
 
-static bool check_members(const struct apply *apply)
+static bool check_members(const struct tr_apply *apply)
 {
     bool is_good = true;
     for (size_t i = 0; i < apply->members.count; i++)
@@ -233,9 +93,9 @@ static bool check_members(const struct apply *apply)
 
 /* ---- the plan ---- */
 
-static void print_plan(const struct apply *apply)
+static void print_plan(const struct tr_apply *apply)
 {
-    struct tr_cluster_settings settings = tr_cluster_defaults(COMMAND);
+    struct tr_cluster_settings settings = tr_cluster_defaults(TR_APPLY_COMMAND);
     struct tr_node_list before = {0};
     struct tr_node_list after = {0};
     struct tr_plan plan;
@@ -245,7 +105,7 @@ static void print_plan(const struct apply *apply)
         printf("%-32s %s\n", address, role_of(apply, address));
         bool is_new = strcmp(role_of(apply, address), "joining") == 0;
         if ((!is_new && !tr_node_list_add(&before, &settings, address)) ||
-            (is_target(apply, address) && !tr_node_list_add(&after, &settings, address)))
+            (tr_apply_is_target(apply, address) && !tr_node_list_add(&after, &settings, address)))
             return;
     }
     putchar('\n');
@@ -262,27 +122,28 @@ static void print_plan(const struct apply *apply)
     tr_node_list_fini(&after);
 }
 
-static bool is_wanted(const struct apply *apply)
+static bool is_wanted(const struct tr_apply *apply)
 {
     char answer[16];
     if (apply->is_sure)
         return true;
     if (isatty(STDIN_FILENO) != 1) {
-        tr_failure(COMMAND, "there is no terminal to ask on; --yes goes on without asking");
+        tr_failure(TR_APPLY_COMMAND,
+                   "there is no terminal to ask on; --yes goes on without asking");
         return false;
     }
     fputs("\nGo on? [y/N] ", stdout);
     fflush(stdout);
     if (fgets(answer, sizeof answer, stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y'))
         return true;
-    tr_failure(COMMAND, "nothing was done");
+    tr_failure(TR_APPLY_COMMAND, "nothing was done");
     return false;
 }
 
 /* ---- telling the nodes ---- */
 
 /* The list of nodes: with who joins and leaves, or as it is in the end. A check changes nothing. */
-static size_t write_view(const struct apply *apply, enum stage stage, char *text)
+static size_t write_view(const struct tr_apply *apply, enum stage stage, char *text)
 {
     bool is_final = stage == STAGE_FINAL;
     size_t size = (size_t)snprintf(text, TR_TARGET_TEXT, "[cluster]\n%s",
@@ -291,7 +152,7 @@ static size_t write_view(const struct apply *apply, enum stage stage, char *text
         const char *address = apply->members.list[i].address;
         const char *role = role_of(apply, address);
         bool is_node = is_final || strcmp(role, "staying") == 0;
-        if (is_final && !is_target(apply, address))
+        if (is_final && !tr_apply_is_target(apply, address))
             continue;
         size += (size_t)snprintf(text + size, TR_TARGET_TEXT - size, "%s = %s\n",
                                  is_node ? "node" : role, address);
@@ -299,7 +160,7 @@ static size_t write_view(const struct apply *apply, enum stage stage, char *text
     return size;
 }
 
-static void write_proof(const struct apply *apply, const struct tr_told *told, const char *text,
+static void write_proof(const struct tr_apply *apply, const struct tr_told *told, const char *text,
                         size_t size, char hex[2 * TR_PROOF_SIZE + 1])
 {
     uint8_t proof[TR_PROOF_SIZE];
@@ -315,22 +176,24 @@ static void write_proof(const struct apply *apply, const struct tr_told *told, c
     free(oath);
 }
 
-static void say_refused(const struct apply *apply, const struct tr_cluster_member *member,
+static void say_refused(const struct tr_apply *apply, const struct tr_cluster_member *member,
                         const struct tr_reply *reply)
 {
     bool is_secret = reply->status == 403 && member->told.has_secret;
     if (is_secret && apply->secret[0] == '\0')
-        tr_failure(COMMAND, "%s wants the cluster's secret: --secret-file, or TRYST_CLUSTER_SECRET",
+        tr_failure(TR_APPLY_COMMAND,
+                   "%s wants the cluster's secret: --secret-file, or TRYST_CLUSTER_SECRET",
                    member->address);
     else if (is_secret)
-        tr_failure(COMMAND, "%s has another secret than the one that was given", member->address);
+        tr_failure(TR_APPLY_COMMAND, "%s has another secret than the one that was given",
+                   member->address);
     else {
-        tr_failure(COMMAND, "%s refuses:", member->address);
-        tr_reply_refused(COMMAND, reply);
+        tr_failure(TR_APPLY_COMMAND, "%s refuses:", member->address);
+        tr_reply_refused(TR_APPLY_COMMAND, reply);
     }
 }
 
-static bool tell(struct apply *apply, const struct tr_cluster_member *member, const char *text,
+static bool tell(struct tr_apply *apply, const struct tr_cluster_member *member, const char *text,
                  size_t size)
 {
     char *request = tr_allocate(TR_TARGET_TEXT + 1024, 1);
@@ -338,7 +201,8 @@ static bool tell(struct apply *apply, const struct tr_cluster_member *member, co
     struct tr_told told;
     struct tr_reply reply;
     bool is_told = false;
-    if (tr_told_ask(COMMAND, member->address, true, &told)) { /* its challenge is good once */
+    if (tr_told_ask(TR_APPLY_COMMAND, member->address, true,
+                    &told)) { /* its challenge is good once */
         write_proof(apply, &told, text, size, proof);
         int head = snprintf(request, 1024,
                             "PUT /cluster HTTP/1.1\r\nHost: node\r\nConnection: close\r\n"
@@ -359,7 +223,7 @@ static bool tell(struct apply *apply, const struct tr_cluster_member *member, co
 
 /* Those that join, or those that are there. It ends with the first that refuses; with --force, who
  * is down or leaves need not be told. */
-static bool tell_some(struct apply *apply, const char *text, size_t size, bool is_joining)
+static bool tell_some(struct tr_apply *apply, const char *text, size_t size, bool is_joining)
 {
     for (size_t i = 0; i < apply->members.count; i++) {
         struct tr_cluster_member *member = &apply->members.list[i];
@@ -367,11 +231,11 @@ static bool tell_some(struct apply *apply, const char *text, size_t size, bool i
         if ((strcmp(role_of(apply, member->address), "joining") == 0) != is_joining)
             continue;
         bool is_told = tell(apply, member, text, size);
-        bool is_needed = member->told.is_reached && is_target(apply, member->address);
+        bool is_needed = member->told.is_reached && tr_apply_is_target(apply, member->address);
         if (!is_told && (!apply->is_forced || is_needed))
             return false;
         if (is_told && apply->view[0] == '\0' &&
-            tr_told_ask(COMMAND, member->address, true, &told)) {
+            tr_told_ask(TR_APPLY_COMMAND, member->address, true, &told)) {
             snprintf(apply->view, sizeof apply->view, "%s", told.view);
             tr_told_free(&told);
         }
@@ -380,7 +244,7 @@ static bool tell_some(struct apply *apply, const char *text, size_t size, bool i
 }
 
 /* Those that are there first: who joins is then known to them, and let in. */
-static bool tell_all(struct apply *apply, enum stage stage)
+static bool tell_all(struct tr_apply *apply, enum stage stage)
 {
     char *text = tr_allocate(TR_TARGET_TEXT, 1);
     size_t size = write_view(apply, stage, text);
@@ -397,17 +261,17 @@ struct waiting {
     char said[TR_MEMBER_NAME + 160];
 };
 
-static void look_again(struct apply *apply)
+static void look_again(struct tr_apply *apply)
 {
     for (size_t i = 0; i < apply->members.count; i++) {
         struct tr_cluster_member *member = &apply->members.list[i];
         tr_told_free(&member->told);
-        tr_told_ask(COMMAND, member->address, true, &member->told);
+        tr_told_ask(TR_APPLY_COMMAND, member->address, true, &member->told);
     }
 }
 
 /* One that came back with an older list hears of this one again. */
-static void tell_again(struct apply *apply, enum stage stage)
+static void tell_again(struct tr_apply *apply, enum stage stage)
 {
     char *text = tr_allocate(TR_TARGET_TEXT, 1);
     size_t size = write_view(apply, stage, text);
@@ -419,7 +283,7 @@ static void tell_again(struct apply *apply, enum stage stage)
     free(text);
 }
 
-static bool sees_all(const struct apply *apply, const struct tr_told *told)
+static bool sees_all(const struct tr_apply *apply, const struct tr_told *told)
 {
     for (size_t i = 0; i < told->seen_count; i++) {
         const struct tr_seen *seen = &told->seen[i];
@@ -434,11 +298,11 @@ static bool sees_all(const struct apply *apply, const struct tr_told *told)
 }
 
 /* How much of a node's work is done, in per cent; 100: all of it, and it sees the others so too. */
-static unsigned done_by(const struct apply *apply, const struct tr_cluster_member *member,
+static unsigned done_by(const struct tr_apply *apply, const struct tr_cluster_member *member,
                         bool is_final)
 {
     const struct tr_told *told = &member->told;
-    bool is_leaving = !is_target(apply, member->address);
+    bool is_leaving = !tr_apply_is_target(apply, member->address);
     if (!told->is_reached)
         return apply->is_forced || (is_final && is_leaving) ? 100 : 0;
     if (strcmp(told->view, apply->view) != 0)
@@ -463,7 +327,7 @@ static void draw_bar(unsigned percent, const char *what)
 }
 
 /* Why a node is not done yet. */
-static const char *reason_of(const struct apply *apply, const struct tr_cluster_member *member)
+static const char *reason_of(const struct tr_apply *apply, const struct tr_cluster_member *member)
 {
     const struct tr_told *told = &member->told;
     return !told->is_reached ? "is down: bring it back, or end this and --force"
@@ -476,7 +340,7 @@ static const char *reason_of(const struct apply *apply, const struct tr_cluster_
 
 /* Whom it waits for, and why: where a bar is drawn, if something is to be done about it; else every
  * few seconds. */
-static void say_waiting(const struct apply *apply, const struct tr_cluster_member *member,
+static void say_waiting(const struct tr_apply *apply, const struct tr_cluster_member *member,
                         bool is_drawn, struct waiting *waiting)
 {
     char text[TR_MEMBER_NAME + 160];
@@ -491,7 +355,7 @@ static void say_waiting(const struct apply *apply, const struct tr_cluster_membe
     fprintf(stderr, is_drawn ? "\n%s\n" : "%s\n", text);
 }
 
-static void wait_until_done(struct apply *apply, enum stage stage, const char *what)
+static void wait_until_done(struct tr_apply *apply, enum stage stage, const char *what)
 {
     bool is_drawn = isatty(STDERR_FILENO) == 1;
     unsigned calm = 0;
@@ -524,7 +388,7 @@ static void wait_until_done(struct apply *apply, enum stage stage, const char *w
 
 /* ---- the three steps ---- */
 
-static bool is_there_already(const struct apply *apply)
+static bool is_there_already(const struct tr_apply *apply)
 {
     const char *view = NULL;
     for (size_t i = 0; i < apply->members.count; i++) {
@@ -543,12 +407,12 @@ static bool is_there_already(const struct apply *apply)
     return apply->members.count == apply->target.count;
 }
 
-static void print_end(const struct apply *apply)
+static void print_end(const struct tr_apply *apply)
 {
     size_t down = 0;
     for (size_t i = 0; i < apply->members.count; i++) {
         const struct tr_cluster_member *member = &apply->members.list[i];
-        bool is_staying = is_target(apply, member->address);
+        bool is_staying = tr_apply_is_target(apply, member->address);
         down += is_staying && !member->told.is_reached;
         if (is_staying && !member->told.is_reached)
             printf("%s is down and has the old list: run this again when it is back\n",
@@ -562,23 +426,23 @@ static void print_end(const struct apply *apply)
            down > 0 ? ", but for what the nodes that are down hold" : "");
 }
 
-static enum tr_exit change(struct apply *apply)
+static enum tr_exit change(struct tr_apply *apply)
 {
     static const char half[] = "it is half done: run it again and it goes on from here; to go "
                                "back, apply the list that was before";
     if (!tell_all(apply, STAGE_CHANGE))
-        return tr_failure(COMMAND, half);
+        return tr_failure(TR_APPLY_COMMAND, half);
     wait_until_done(apply, STAGE_CHANGE, "moving timers to where they belong");
     if (!tell_all(apply, STAGE_FINAL))
-        return tr_failure(COMMAND, half);
+        return tr_failure(TR_APPLY_COMMAND, half);
     wait_until_done(apply, STAGE_FINAL, "the new list of nodes is in force");
     print_end(apply);
     return TR_EXIT_OK;
 }
 
-static enum tr_exit carry_out(struct apply *apply)
+static enum tr_exit carry_out(struct tr_apply *apply)
 {
-    if (!survey(apply))
+    if (!tr_apply_survey(apply))
         return TR_EXIT_FAILED;
     if (is_there_already(apply)) {
         puts("nothing to do: the cluster is as the file says");
@@ -591,17 +455,17 @@ static enum tr_exit carry_out(struct apply *apply)
     if (apply->is_dry)
         return TR_EXIT_OK;
     if (!tell_all(apply, STAGE_CHECK))
-        return tr_failure(COMMAND, "nothing was done");
+        return tr_failure(TR_APPLY_COMMAND, "nothing was done");
     return is_wanted(apply) ? change(apply) : TR_EXIT_FAILED;
 }
 
-static enum tr_exit read_options(struct apply *apply, int argc, char **argv)
+static enum tr_exit read_options(struct tr_apply *apply, int argc, char **argv)
 {
-    struct tr_options options = tr_options_start(COMMAND, option_table, argc, argv);
+    struct tr_options options = tr_options_start(TR_APPLY_COMMAND, option_table, argc, argv);
     enum tr_options_step step;
     while ((step = tr_options_next(&options)) == TR_OPTIONS_ONE) {
         if (options.id == 0 && apply->target.path != NULL)
-            return tr_usage_error(COMMAND, "takes one file");
+            return tr_usage_error(TR_APPLY_COMMAND, "takes one file");
         apply->target.path = options.id == 0 ? options.value : apply->target.path;
         apply->node = options.id == OPTION_NODE ? options.value : apply->node;
         apply->secret_file = options.id == OPTION_SECRET ? options.value : apply->secret_file;
@@ -613,21 +477,23 @@ static enum tr_exit read_options(struct apply *apply, int argc, char **argv)
     if (step == TR_OPTIONS_BAD)
         return TR_EXIT_USAGE;
     if (apply->target.path == NULL && !apply->is_help)
-        return tr_usage_error(COMMAND, "needs a file with the nodes that the cluster shall have");
+        return tr_usage_error(TR_APPLY_COMMAND,
+                              "needs a file with the nodes that the cluster shall have");
     return TR_EXIT_OK;
 }
 
 enum tr_exit tr_command_cluster_apply(int argc, char **argv)
 {
-    struct apply apply = {0};
+    struct tr_apply apply = {0};
     enum tr_exit status = read_options(&apply, argc, argv);
     if (status == TR_EXIT_OK && apply.is_help)
         tr_help_print(stdout, "cluster");
-    else if (status == TR_EXIT_OK && !tr_target_read(COMMAND, &apply.target))
+    else if (status == TR_EXIT_OK && !tr_target_read(TR_APPLY_COMMAND, &apply.target))
         status = TR_EXIT_USAGE;
     else if (status == TR_EXIT_OK)
-        status = tr_secret_read(COMMAND, apply.secret_file, apply.secret) ? carry_out(&apply)
-                                                                          : TR_EXIT_FAILED;
+        status = tr_secret_read(TR_APPLY_COMMAND, apply.secret_file, apply.secret)
+                     ? carry_out(&apply)
+                     : TR_EXIT_FAILED;
     tr_members_free(&apply.members);
     tr_target_free(&apply.target);
     free(apply.staying);

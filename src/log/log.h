@@ -24,17 +24,6 @@
 
 #define TR_LOG_SEGMENTS_MAX 65536
 
-/* What is done when the log has an entry, besides arming its record. */
-enum tr_then {
-    THEN_ANSWER,    /* answer a client; token 0: nobody */
-    THEN_OPERATION, /* this node's own copy of a client's write is there: token = the operation */
-    THEN_REPLY,     /* answer another node's WRITE: token = its operation */
-    THEN_ACK,       /* tell another node that this order is here */
-    THEN_TELL,      /* tell the list */
-    THEN_OWE,       /* the list was told, and is to say so */
-    THEN_DROPPED,   /* tell another node that it is gone here */
-};
-
 /* The ticket of whoever waits until the log has an entry. The log reads `batch` and `since_ms`. */
 struct tr_waiting {
     uint64_t token; /* 0: nobody is to be answered */
@@ -45,7 +34,7 @@ struct tr_waiting {
     tr_ref ref; /* TR_ARENA_NONE: nothing is to be armed */
     uint32_t factor;
     bool has_location;
-    enum tr_then then;
+    uint8_t then; /* what is to be done then: its owner knows */
     uint16_t peer;
 };
 

@@ -211,7 +211,7 @@ void tr_pending_replicate(struct tr_replication *replication, tr_ref ref, enum t
     if (how == REPLICATE_AT_ONCE)
         tr_pending_send_all(replication, &record, MESSAGE_OUTCOME);
     tr_log_wait(replication->log, (struct tr_waiting){
-                                      .then = how == REPLICATE_AT_ONCE ? THEN_OWE : THEN_TELL,
+                                      .then = how == REPLICATE_AT_ONCE ? THEN_PENDING : THEN_SEND,
                                       .token = (uint64_t)how,
                                       .key = record.key,
                                       .ref = ref,

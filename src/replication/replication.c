@@ -48,7 +48,7 @@ void tr_replication_wait(struct tr_replication *replication, const struct tr_hea
                          enum tr_then then, uint16_t peer, uint64_t operation)
 {
     tr_log_wait(replication->log, (struct tr_waiting){
-                                      .then = then,
+                                      .then = (uint8_t)then,
                                       .token = operation,
                                       .peer = peer,
                                       .key = head->key,

@@ -37,6 +37,18 @@
 _Static_assert(TR_TOMBSTONE_MS >= 3 * TR_FRAME_LIFE_MS,
                "a tombstone outlives what may bring back what it ended");
 
+/* What is said when the log has an entry, besides that its record counts as durable: `then` of a
+ * ticket. */
+enum tr_then {
+    THEN_ANSWER,    /* answer a client; token 0: nobody. Its store does that */
+    THEN_OPERATION, /* this node's own copy of a client's write is there: token = the operation */
+    THEN_REPLY,     /* answer another node's WRITE: token = its operation */
+    THEN_ACK,       /* tell another node that this order is here */
+    THEN_SEND,      /* send it to the replica set: token = of enum tr_replicate */
+    THEN_PENDING,   /* it was sent, and is to be acknowledged */
+    THEN_DROPPED,   /* tell another node that it is gone here */
+};
+
 /* How far two nodes have got with telling what they share. */
 enum tr_compare {
     COMPARE_NOT, /* nothing is known: all that it may lack is sent */

@@ -64,12 +64,12 @@ void tr_ticket_due(struct tr_replication *replication, const struct tr_waiting *
         reply(replication, waiting, ref != TR_ARENA_NONE ? &held : NULL);
     else if (waiting->then == THEN_ACK && ref != TR_ARENA_NONE)
         acknowledge(replication, waiting, ref, &held);
-    else if (waiting->then == THEN_TELL && ref != TR_ARENA_NONE)
+    else if (waiting->then == THEN_SEND && ref != TR_ARENA_NONE)
         tr_pending_send_all(replication, &held, message_kind_of((enum tr_replicate)waiting->token));
     else if (waiting->then == THEN_DROPPED)
         tr_replication_send(replication, waiting->peer, message_of(waiting, MESSAGE_DROPPED));
     if (ref == TR_ARENA_NONE)
         return;
     tr_pending_add(replication, ref, &held);
-    tr_rebalance_look(replication, ref, &held, waiting->then == THEN_TELL);
+    tr_rebalance_look(replication, ref, &held, waiting->then == THEN_SEND);
 }

@@ -5,7 +5,7 @@
  */
 #include "shell/config.h"
 
-#include "wire/address.h"
+#include "shell/config_complete.h"
 #include "wire/ini.h"
 
 #include <arpa/inet.h>
@@ -15,10 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#define FILE_MAX ((size_t)16 << 20)
 
 enum type {
     TYPE_TEXT,
@@ -324,21 +321,6 @@ static void read_values(struct loader *loader, struct tr_span text)
     loader->line = 0;
 }
 
-static char *read_whole(int file, size_t *size)
-{
-    struct stat info;
-    if (fstat(file, &info) != 0 || (size_t)info.st_size > FILE_MAX)
-        return NULL;
-    char *text = malloc((size_t)info.st_size + 1);
-    ssize_t got = text == NULL ? -1 : read(file, text, (size_t)info.st_size);
-    if (got < 0) {
-        free(text);
-        return NULL;
-    }
-    *size = (size_t)got;
-    return text;
-}
-
 static void read_config_file(struct loader *loader, const char *path, bool may_be_missing)
 {
     size_t size = 0;
@@ -348,7 +330,7 @@ static void read_config_file(struct loader *loader, const char *path, bool may_b
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0 && errno == ENOENT && may_be_missing)
         return;
-    char *text = file < 0 ? NULL : read_whole(file, &size);
+    char *text = file < 0 ? NULL : tr_config_read_whole(file, &size);
     if (text == NULL)
         fault(loader, "cannot be read: %s", strerror(errno));
     else
@@ -475,103 +457,6 @@ static void set_listen(struct loader *loader, const char *text)
                  (int)(is_bracketed ? host - 2 : host), is_bracketed ? text + 1 : text);
 }
 
-/* `host` gets the port that this node serves on, and a bare IPv6 address its brackets. */
-static void complete_address(char address[TR_CONFIG_ADDRESS], unsigned port)
-{
-    const char *colon = strrchr(address, ':');
-    bool is_bare_ipv6 = address[0] != '[' && colon != NULL && strchr(address, ':') != colon;
-    bool has_port = colon != NULL && !is_bare_ipv6 && strchr(colon, ']') == NULL;
-    char host[TR_CONFIG_ADDRESS];
-    if (has_port)
-        return;
-    snprintf(host, sizeof host, "%s", address);
-    snprintf(address, TR_CONFIG_ADDRESS, is_bare_ipv6 ? "[%.240s]:%u" : "%.240s:%u", host, port);
-}
-
-static void check_address(struct loader *loader, const char *address)
-{
-    const char *wrong = tr_address_fault((struct tr_span){address, strlen(address)});
-    if (wrong != NULL)
-        fault(loader, "[cluster] %s: %s", address, wrong);
-}
-
-static void complete_nodes(struct loader *loader)
-{
-    struct tr_config *config = loader->config;
-    unsigned port = (unsigned)config->bind_port;
-    if (config->localhost[0] == '\0') {
-        bool is_any = strcmp(config->bind_address, "0.0.0.0") == 0;
-        bool is_any_ipv6 = strcmp(config->bind_address, "::") == 0;
-        snprintf(config->localhost, sizeof config->localhost, "%s",
-                 is_any        ? "127.0.0.1"
-                 : is_any_ipv6 ? "::1"
-                               : config->bind_address);
-    }
-    complete_address(config->localhost, port);
-    if (config->node_count > 0) /* alone it may have any port that is free */
-        check_address(loader, config->localhost);
-    uint32_t leaving = 0;
-    for (uint32_t i = 0; i < config->node_count; i++) {
-        complete_address(config->nodes[i].address, port);
-        check_address(loader, config->nodes[i].address);
-        leaving += config->nodes[i].role == TR_ROLE_LEAVING;
-        for (uint32_t k = 0; k < i; k++) {
-            if (strcmp(config->nodes[i].address, config->nodes[k].address) == 0)
-                fault(loader, "[cluster] names %s twice", config->nodes[i].address);
-        }
-    }
-    if (config->node_count > 0 && leaving == config->node_count)
-        fault(loader, "[cluster] has nodes that leave and none that stays or joins");
-}
-
-static void read_secret(struct loader *loader)
-{
-    struct tr_config *config = loader->config;
-    size_t size = 0;
-    const char *from_environment = getenv("TRYST_CLUSTER_SECRET");
-    struct stat status;
-    if (config->secret_file[0] == '\0' || (from_environment != NULL && from_environment[0] != '\0'))
-        return;
-    int file = open(config->secret_file, O_RDONLY | O_CLOEXEC);
-    if (file >= 0 && fstat(file, &status) == 0 && (status.st_mode & S_IROTH) != 0)
-        tr_say(TR_WARNING, "[cluster] secret-file %s can be read by everybody: chmod o-r it",
-               config->secret_file);
-    char *text = file < 0 ? NULL : read_whole(file, &size);
-    while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r'))
-        size--;
-    if (text == NULL)
-        fault(loader, "[cluster] secret-file %s: %s", config->secret_file, strerror(errno));
-    else if (size < 8 || size >= TR_CONFIG_TEXT || memchr(text, '\0', size) != NULL)
-        fault(loader, "[cluster] secret-file %s must hold a text of 8 to %d bytes",
-              config->secret_file, TR_CONFIG_TEXT - 1);
-    else
-        snprintf(config->secret, sizeof config->secret, "%.*s", (int)size, text);
-    free(text);
-    if (file >= 0)
-        close(file);
-}
-
-static void complete(struct loader *loader)
-{
-    struct tr_config *config = loader->config;
-    config->has_disk = strcmp(config->data_dir, "none") != 0;
-    loader->where = "configuration";
-    uint8_t address[16];
-    if (inet_pton(AF_INET, config->bind_address, address) != 1 &&
-        inet_pton(AF_INET6, config->bind_address, address) != 1)
-        fault(loader, "[http] bind-address %s is no IP address", config->bind_address);
-    if (config->ca_file[0] != '\0' && access(config->ca_file, R_OK) != 0)
-        fault(loader, "[callback] ca-file %s: %s", config->ca_file, strerror(errno));
-    if (config->log_folder[0] != '\0' && access(config->log_folder, W_OK) != 0)
-        fault(loader, "[logging] folder %s: %s", config->log_folder, strerror(errno));
-    if (config->segment_size < 8 * config->opaque_max + 65536)
-        fault(loader, "[storage] segment-size must be at least 8 times [limits] opaque plus 64K");
-    if (config->body_max < config->opaque_max)
-        fault(loader, "[limits] body must not be less than [limits] opaque");
-    complete_nodes(loader);
-    read_secret(loader);
-}
-
 unsigned tr_config_load(struct tr_config *config, const struct tr_config_sources *sources)
 {
     struct loader loader = {.config = config, .is_strict = !sources->is_original};
@@ -588,8 +473,7 @@ unsigned tr_config_load(struct tr_config *config, const struct tr_config_sources
         snprintf(config->data_dir, sizeof config->data_dir, "%s", sources->data_dir);
     if (sources->listen != NULL)
         set_listen(&loader, sources->listen);
-    complete(&loader);
-    return loader.faults;
+    return loader.faults + tr_config_complete(config);
 }
 
 uint64_t tr_config_budget(const struct tr_config *config)

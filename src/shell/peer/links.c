@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "shell/address.h"
 #include "shell/names.h"
+#include "shell/often.h"
 #include "shell/peer/link.h"
 #include "wire/address.h"
 #include "wire/uri.h"
@@ -41,12 +42,6 @@ struct peer_link {
     struct peer_link **at;
 };
 
-/* How often something happened lately. */
-struct often {
-    unsigned count;
-    uint64_t since_ms;
-};
-
 /* By member. */
 struct peer {
     struct peer_link *proven;
@@ -58,8 +53,8 @@ struct peer {
     unsigned failures;              /* since it was last there */
     char said[TR_REFUSAL_MAX + 32]; /* why the last one failed */
     bool is_met;                    /* dial_ms is set */
-    struct often replaced;          /* links that lived, by proven ones */
-    struct often refused;           /* those that dialled though there was one */
+    struct tr_often replaced;       /* links that lived, by proven ones */
+    struct tr_often refused;        /* those that dialled though there was one */
     uint64_t fought_ms;             /* when it was last said that two processes have its address */
 };
 
@@ -272,18 +267,6 @@ static bool is_better(const struct tr_links *links, const struct peer_link *link
            now_ms(links) < link->heard_ms + LIVING_MS;
 }
 
-/* Somebody dials though there is a link that lives: now and then when both ends start; all the time
- * if two processes say that they are this node. */
-static bool is_often(struct tr_links *links, struct often *often)
-{
-    if (now_ms(links) >= often->since_ms + FIGHT_MS) {
-        often->since_ms = now_ms(links);
-        often->count = 0;
-    }
-    often->count++;
-    return often->count >= FIGHT_LEAST;
-}
-
 static bool is_living(const struct tr_links *links, const struct peer_link *link)
 {
     return link != NULL && now_ms(links) < link->heard_ms + LIVING_MS;
@@ -301,9 +284,12 @@ static void say_fought(struct tr_links *links, struct peer *peer, const char *na
 }
 
 /* Those who have proven to be this node fight over its link: who has it keeps it. */
+/* Somebody dials though there is a link that lives: now and then when both ends start; all the time
+ * if two processes say that they are this node. */
 static bool is_fought_over(struct tr_links *links, struct peer *peer, const char *name)
 {
-    if (!is_living(links, peer->proven) || !is_often(links, &peer->replaced))
+    if (!is_living(links, peer->proven) ||
+        !tr_often_again(&peer->replaced, now_ms(links), FIGHT_MS, FIGHT_LEAST))
         return false;
     peer->replaced.since_ms = now_ms(links);
     say_fought(links, peer, name);
@@ -398,7 +384,7 @@ static void on_call(struct tr_link *base)
     }
     link->member = member;
     if (is_better(links, links->peers[member].proven)) {
-        if (is_often(links, &links->peers[member].refused))
+        if (tr_often_again(&links->peers[member].refused, now_ms(links), FIGHT_MS, FIGHT_LEAST))
             say_fought(links, &links->peers[member], base->other);
         link->is_spare = true;
         tr_link_refuse(base, "there is a link already");

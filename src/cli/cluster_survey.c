@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cluster_survey.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NODES_MAX 256
+
+bool tr_apply_is_target(const struct tr_apply *apply, const char *address)
+{
+    return tr_target_has(&apply->target, address);
+}
+
+bool tr_apply_is_staying(const struct tr_apply *apply, const char *address)
+{
+    for (size_t i = 0; i < apply->staying_count; i++) {
+        if (strcmp(apply->staying[i], address) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The node that speaks for the cluster as it is: the one named, or the first of the file that knows
+ * others, or the first that answers. */
+static bool find_contact(const struct tr_apply *apply, char contact[TR_MEMBER_NAME])
+{
+    const char *from_environment = getenv("TRYST_NODE");
+    const char *named = apply->node != NULL ? apply->node : from_environment;
+    contact[0] = '\0';
+    if (named != NULL && named[0] != '\0') {
+        snprintf(contact, TR_MEMBER_NAME, "%s", named);
+        return true;
+    }
+    for (size_t i = 0; i < apply->target.count; i++) {
+        struct tr_told told;
+        if (!tr_told_ask(TR_APPLY_COMMAND, apply->target.list[i], true, &told))
+            continue;
+        bool knows_others = told.seen_count > 0;
+        tr_told_free(&told);
+        if (contact[0] == '\0' || knows_others)
+            snprintf(contact, TR_MEMBER_NAME, "%s", apply->target.list[i]);
+        if (knows_others)
+            return true;
+    }
+    if (contact[0] == '\0')
+        tr_failure(TR_APPLY_COMMAND,
+                   "no node of %s can be reached; --node names one of the cluster",
+                   apply->target.path);
+    return contact[0] != '\0';
+}
+
+static void note_staying(struct tr_apply *apply, const char *address)
+{
+    if (!tr_apply_is_target(apply, address) || tr_apply_is_staying(apply, address))
+        return;
+    apply->staying =
+        tr_reallocate(apply->staying, apply->staying_count + 1, sizeof *apply->staying);
+    snprintf(apply->staying[apply->staying_count++], TR_MEMBER_NAME, "%s", address);
+}
+
+/* Whether any node calls another one so. */
+static bool is_called(const struct tr_apply *apply, const char *address, const char *role)
+{
+    for (size_t i = 0; i < apply->members.count; i++) {
+        const struct tr_told *told = &apply->members.list[i].told;
+        for (size_t k = 0; k < told->seen_count; k++) {
+            if (strcmp(told->seen[k].address, address) == 0 &&
+                strcmp(told->seen[k].role, role) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Of the target those stay that the cluster calls so, and nobody calls joining. One that knows
+ * nobody says so of itself, and may not even have heard that it is to join. */
+static void find_staying(struct tr_apply *apply, const char *contact)
+{
+    for (size_t i = 0; i < apply->members.count; i++) {
+        const struct tr_told *told = &apply->members.list[i].told;
+        const char *address = apply->members.list[i].address;
+        bool is_heard = told->seen_count > 0 || strcmp(address, contact) == 0;
+        bool says_so = told->is_reached && is_heard && strcmp(told->role, "staying") == 0;
+        if ((says_so || is_called(apply, address, "staying")) &&
+            !is_called(apply, address, "joining"))
+            note_staying(apply, address);
+    }
+}
+
+/* Adds the nodes that a member sees and that have not left. True: there was one to add. */
+static bool add_seen(struct tr_apply *apply, size_t index)
+{
+    const struct tr_told told = apply->members.list[index].told; /* the list may move */
+    for (size_t i = 0; i < told.seen_count; i++) {
+        if (strcmp(told.seen[i].role, "gone") == 0 ||
+            tr_members_find(&apply->members, told.seen[i].address) != NULL)
+            continue;
+        struct tr_cluster_member *member = tr_members_add(&apply->members, told.seen[i].address);
+        tr_told_ask(TR_APPLY_COMMAND, member->address, true, &member->told);
+        return true;
+    }
+    return false;
+}
+
+/* The old nodes are those that the contact and its peers name; the new ones, those of the file. */
+bool tr_apply_survey(struct tr_apply *apply)
+{
+    char contact[TR_MEMBER_NAME];
+    struct tr_told told;
+    if (!find_contact(apply, contact) || !tr_told_ask(TR_APPLY_COMMAND, contact, false, &told))
+        return false;
+    snprintf(contact, sizeof contact, "%s", told.node);
+    tr_members_add(&apply->members, contact)->told = told;
+    for (size_t i = 0; i < apply->members.count && apply->members.count <= NODES_MAX;)
+        i = add_seen(apply, i) ? 0 : i + 1;
+    for (size_t i = 0; i < apply->members.count; i++)
+        apply->members.list[i].is_old = true;
+    find_staying(apply, contact);
+    for (size_t i = 0; i < apply->target.count; i++) {
+        if (tr_members_find(&apply->members, apply->target.list[i]) != NULL)
+            continue;
+        struct tr_cluster_member *member = tr_members_add(&apply->members, apply->target.list[i]);
+        tr_told_ask(TR_APPLY_COMMAND, member->address, true, &member->told);
+    }
+    if (apply->members.count > NODES_MAX)
+        tr_failure(TR_APPLY_COMMAND, "these are more than %d nodes, and no cluster has so many",
+                   NODES_MAX);
+    return apply->members.count <= NODES_MAX;
+}

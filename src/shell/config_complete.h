@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What follows from the settings that were read, and whether they go together. */
+#ifndef TR_SHELL_CONFIG_COMPLETE_H
+#define TR_SHELL_CONFIG_COMPLETE_H
+
+#include "shell/config.h"
+
+/* Each fault is said; returns how many there are. */
+unsigned tr_config_complete(struct tr_config *config);
+
+/* All of a file, in memory that the caller frees; NULL, and errno says why. */
+char *tr_config_read_whole(int file, size_t *size);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A single node in a world of its own: its disk, its receivers and its clock. alone.c has its life. */
+#ifndef TR_SIM_ALONE_NODE_H
+#define TR_SIM_ALONE_NODE_H
+
+#include "base/random.h"
+#include "seam/mutant.h"
+#include "sim/disk.h"
+#include "sim/model.h"
+
+#define MEMORY_SIZE  ((size_t)24 << 20)
+#define OPAQUE_MAX   1024
+#define SEGMENT_SIZE ((size_t)96 << 10)
+#define FLIGHTS      64
+#define RECEIVERS    5
+#define TRACE_MAX    60
+#define PENDING_MAX  (2 * FLIGHTS + 16)
+#define OPEN_MAX     64 /* requests not yet answered */
+#define STEPS_MAX    300000
+#define YEAR_MS      31557600000u
+
+enum happening {
+    HAPPENS_NOTHING,
+    HAPPENS_CALLBACK,
+    HAPPENS_SYNC,
+    HAPPENS_ALLOCATED,
+    HAPPENS_REFUSED,
+};
+
+/* Something that will happen. */
+struct pending {
+    uint64_t at_ms;
+    uint64_t order; /* ties: as they were made */
+    enum happening what;
+    uint32_t flight;
+    enum tr_callback_result result;
+    unsigned status;
+    uint64_t retry_after_ms;
+    uint32_t write;
+    uint64_t sequence;
+    uint64_t number; /* a position, or a segment */
+};
+
+struct trace {
+    uint64_t at_ms;
+    const char *what;
+    uint64_t a;
+    uint64_t b;
+};
+
+enum receiver_mode { RECEIVER_WELL, RECEIVER_SLOW, RECEIVER_BROKEN, RECEIVER_GONE, RECEIVER_MUTE };
+
+/* A request that the node has not answered. */
+struct open_request {
+    uint64_t token;
+    uint32_t write;
+};
+
+struct alone {
+    struct tr_random random;
+    struct sim_model model;
+    struct sim_disk disk;
+    struct tr_node *node;
+    void *region;
+    struct tr_effects *effects;
+    struct tr_log_segment *replaying;
+
+    uint64_t now_ms;   /* true time, since the world began */
+    uint64_t boot_ms;  /* true time less the boot clock of this start */
+    int64_t wall_step; /* how far the wall clock was set from true time */
+    uint64_t stepped_ms;
+    struct pending pending[PENDING_MAX];
+    uint32_t pending_count;
+    uint64_t order;
+    struct open_request open[OPEN_MAX];
+    uint32_t open_count;
+    uint64_t token;
+    enum receiver_mode receivers[RECEIVERS];
+    bool has_log;
+    bool is_healed;
+    bool is_ready;
+    bool is_stopped;
+    uint32_t epoch;
+    uint64_t seed;
+    enum tr_mutant mutant;
+    bool is_quiet;
+    bool is_verbose;
+    uint64_t trace_hash;
+    struct trace traces[TRACE_MAX];
+    uint64_t trace_count;
+    uint64_t steps;
+    struct tr_timer_body body;
+    char uri[64];
+    char opaque[OPAQUE_MAX];
+    uint32_t last_write_of[4096]; /* the latest write to each known id, by the write that made it */
+};
+
+uint64_t alone_draw(struct alone *world, uint64_t bound);
+void alone_trace(struct alone *world, const char *what, uint64_t a, uint64_t b);
+void alone_print_tail(const struct alone *world);
+
+/* One step of the node, and what it wants done in the world. */
+void alone_step(struct alone *world, struct tr_event *event);
+void alone_start(struct alone *world);
+void alone_crash(struct alone *world);
+void alone_restart(struct alone *world);
+bool alone_advance(struct alone *world, uint64_t limit_ms);
+
+#endif
