@@ -309,8 +309,9 @@ static unsigned done_by(const struct tr_apply *apply, const struct tr_cluster_me
         return 0;
     if (is_leaving && is_final)
         return told->held == 0 ? 100 : 99;
-    bool is_done = strcmp(told->state, "up") == 0 && !told->is_unsettled && told->misplaced == 0 &&
-                   told->moving == 0 && sees_all(apply, told) && (!is_leaving || told->held == 0);
+    bool is_done = strcmp(told->state, "up") == 0 && !told->is_rebalancing &&
+                   told->to_rebalance == 0 && told->moving == 0 && sees_all(apply, told) &&
+                   (!is_leaving || told->held == 0);
     if (is_done)
         return 100;
     return told->walked < 99 ? (unsigned)told->walked : 99;
@@ -331,11 +332,11 @@ static const char *reason_of(const struct tr_apply *apply, const struct tr_clust
 {
     const struct tr_told *told = &member->told;
     return !told->is_reached ? "is down: bring it back, or end this and --force"
-           : strcmp(told->view, apply->view) != 0    ? "has not taken the list yet"
-           : strcmp(told->state, "up") != 0          ? "is starting or stopping"
-           : told->misplaced > 0 || told->moving > 0 ? "has timers to move"
-           : !sees_all(apply, told)                  ? "does not hear all others yet"
-                                                     : "is about to be done";
+           : strcmp(told->view, apply->view) != 0       ? "has not taken the list yet"
+           : strcmp(told->state, "up") != 0             ? "is starting or stopping"
+           : told->to_rebalance > 0 || told->moving > 0 ? "has timers to move"
+           : !sees_all(apply, told)                     ? "does not hear all others yet"
+                                                        : "is about to be done";
 }
 
 /* Whom it waits for, and why: where a bar is drawn, if something is to be done about it; else every
@@ -344,8 +345,8 @@ static void say_waiting(const struct tr_apply *apply, const struct tr_cluster_me
                         bool is_drawn, struct waiting *waiting)
 {
     char text[TR_MEMBER_NAME + 160];
-    snprintf(text, sizeof text, "waiting: %s %s (%llu misplaced, %llu moving)", member->address,
-             reason_of(apply, member), (unsigned long long)member->told.misplaced,
+    snprintf(text, sizeof text, "waiting: %s %s (%llu to move, %llu moving)", member->address,
+             reason_of(apply, member), (unsigned long long)member->told.to_rebalance,
              (unsigned long long)member->told.moving);
     waiting->looks++;
     bool is_time = !is_drawn && waiting->looks % SAY_EVERY == 0;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define OWED_MANY 1000
+#define PENDING_MANY 1000
 
 enum option_id { OPTION_NODE = 1, OPTION_JSON, OPTION_HELP };
 
@@ -38,7 +38,7 @@ struct lag {
     bool is_heard; /* by somebody */
     uint64_t heard_ms;
     int64_t clock_ms;
-    uint64_t owed;
+    uint64_t pending;
 };
 
 static struct lag find_lag(const struct tr_cluster_members *members, const char *address)
@@ -51,7 +51,7 @@ static struct lag find_lag(const struct tr_cluster_members *members, const char 
             if (strcmp(seen->address, address) != 0 || strcmp(seen->state, "down") == 0)
                 continue;
             lag.is_heard = true;
-            lag.owed += seen->owed + seen->queued;
+            lag.pending += seen->pending + seen->queued;
             lag.heard_ms = seen->heard_ms > lag.heard_ms ? seen->heard_ms : lag.heard_ms;
             int64_t size = seen->clock_ms < 0 ? -seen->clock_ms : seen->clock_ms;
             int64_t most = lag.clock_ms < 0 ? -lag.clock_ms : lag.clock_ms;
@@ -102,8 +102,8 @@ static void print_row(const struct tr_cluster_members *members,
     printf("%-*s  %-8s %-8s %-6.6s %9llu %9llu %8llu %7llu %9s %9s\n", width, member->address,
            told->role, strcmp(told->state, "up") == 0 ? "up" : "STARTING",
            views_differ(members) ? told->view : "same", (unsigned long long)told->held,
-           (unsigned long long)told->misplaced, (unsigned long long)told->moving,
-           (unsigned long long)lag.owed, members->count > 1 ? heard : "", clock);
+           (unsigned long long)told->to_rebalance, (unsigned long long)told->moving,
+           (unsigned long long)lag.pending, members->count > 1 ? heard : "", clock);
 }
 
 /* ---- what is to be said of it ---- */
@@ -113,7 +113,7 @@ struct summary {
     size_t starting;
     size_t deaf; /* pairs that do not hear each other, though both answer here */
     bool is_other;
-    bool is_unsettled;
+    bool is_rebalancing;
     bool is_changing; /* somebody joins or leaves */
 };
 
@@ -134,7 +134,7 @@ static struct summary summarize(const struct tr_cluster_members *members)
         bool has_left = others != NULL && strcmp(others->role, "gone") == 0;
         summary.down += !told->is_reached && !has_left;
         summary.starting += told->is_reached && strcmp(told->state, "up") != 0;
-        summary.is_unsettled |= told->is_unsettled;
+        summary.is_rebalancing |= told->is_rebalancing;
         for (size_t k = 0; k < told->seen_count; k++) {
             const char *role = told->seen[k].role;
             summary.deaf += is_deaf_to(members, &told->seen[k]);
@@ -170,9 +170,10 @@ static void print_behind(const struct tr_cluster_members *members)
         const struct tr_told *told = &members->list[i].told;
         for (size_t k = 0; k < told->seen_count; k++) {
             const struct tr_seen *seen = &told->seen[k];
-            if (strcmp(seen->state, "down") != 0 && (seen->is_behind || seen->owed > OWED_MANY))
+            if (strcmp(seen->state, "down") != 0 &&
+                (seen->is_behind || seen->pending > PENDING_MANY))
                 printf("%s is bringing %s what it may lack: %llu records are on their way%s\n",
-                       told->node, seen->address, (unsigned long long)seen->owed,
+                       told->node, seen->address, (unsigned long long)seen->pending,
                        seen->is_behind ? ", and more are looked for" : "");
         }
     }
@@ -193,7 +194,7 @@ static void print_verdict(const struct summary *summary)
     else if (summary->is_changing)
         puts("a change is under way: 'tryst cluster apply' with the same file goes on with it, and "
              "finishes it");
-    else if (summary->is_unsettled)
+    else if (summary->is_rebalancing)
         puts("timers are on their way to where they belong");
     else if (is_well(summary))
         puts("all nodes are up, and every timer is where it belongs");
@@ -207,7 +208,7 @@ static void print_text(const struct tr_cluster_members *members, const struct su
         width = size > width ? size : width;
     }
     printf("%-*s  %-8s %-8s %-6s %9s %9s %8s %7s %9s %9s\n", width, "node", "role", "state", "view",
-           "timers", "misplaced", "moving", "owed", "heard", "clock");
+           "timers", "to move", "moving", "pending", "heard", "clock");
     for (size_t i = 0; i < members->count; i++)
         print_row(members, &members->list[i], width);
     putchar('\n');
@@ -231,17 +232,17 @@ static void print_json(const struct tr_cluster_members *members, const struct su
             continue;
         }
         printf(",\"state\":\"%s\",\"role\":\"%s\",\"view\":\"%s\",\"held\":%llu,"
-               "\"misplaced\":%llu,\"moving\":%llu,\"unsettled\":%s,\"owes\":[",
+               "\"to-rebalance\":%llu,\"moving\":%llu,\"rebalancing\":%s,\"pending\":[",
                told->state, told->role, told->view, (unsigned long long)told->held,
-               (unsigned long long)told->misplaced, (unsigned long long)told->moving,
-               told->is_unsettled ? "true" : "false");
+               (unsigned long long)told->to_rebalance, (unsigned long long)told->moving,
+               told->is_rebalancing ? "true" : "false");
         for (size_t k = 0; k < told->seen_count; k++) {
             fputs(k > 0 ? ",{\"to\":" : "{\"to\":", stdout);
             tr_json_string(stdout, told->seen[k].address, strlen(told->seen[k].address));
             const struct tr_seen *seen = &told->seen[k];
             printf(",\"records\":%llu,\"messages\":%llu,\"behind\":%s,\"state\":\"%s\","
                    "\"heard-ms-ago\":%llu,\"clock-ms-ahead\":%lld}",
-                   (unsigned long long)seen->owed, (unsigned long long)seen->queued,
+                   (unsigned long long)seen->pending, (unsigned long long)seen->queued,
                    seen->is_behind ? "true" : "false", seen->state,
                    (unsigned long long)seen->heard_ms, (long long)seen->clock_ms);
         }
@@ -314,7 +315,7 @@ static enum tr_exit resync(int argc, char **argv)
     for (size_t i = 0; i < members.count; i++) {
         struct tr_reply reply;
         if (!members.list[i].told.is_reached) {
-            printf("%s  DOWN; it settles when it is back\n", members.list[i].address);
+            printf("%s  DOWN; it is rebalanced when it is back\n", members.list[i].address);
             status = TR_EXIT_FAILED;
             continue;
         }
@@ -324,7 +325,7 @@ static enum tr_exit resync(int argc, char **argv)
             continue;
         }
         if (reply.status == 202)
-            printf("%s  settling\n", members.list[i].address);
+            printf("%s  rebalancing\n", members.list[i].address);
         else
             status = tr_reply_refused("cluster resync", &reply);
         tr_reply_free(&reply);

@@ -63,7 +63,7 @@ static const char cluster[] =
     "       tryst cluster resync [--node HOST:PORT]\n"
     "\n"
     "status asks every node: its state, what it holds, how long ago the others heard it, how far\n"
-    "its clock is off, and what is owed to whom. Ends with 1 unless all are up and agree.\n"
+    "its clock is off, and what is pending for whom. Ends with 1 unless all are up and agree.\n"
     "\n"
     "apply makes the cluster what FILE says, a [cluster] section with 'node = HOST:PORT' lines:\n"
     "shows what would move, tells the nodes who joins and who leaves, waits until every timer is\n"

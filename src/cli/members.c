@@ -77,7 +77,7 @@ static bool read_seen(struct tr_json *json, struct tr_told *told)
         COUNT("heard-ms-ago", &seen.heard_ms),
         {"clock-ms-ahead", NULL, 0, NULL, NULL, &seen.clock_ms},
         COUNT("queued", &seen.queued),
-        COUNT("owed", &seen.owed),
+        COUNT("pending", &seen.pending),
         COUNT("fill-percent", &seen.fill),
     };
     enum tr_json_token token;
@@ -112,9 +112,11 @@ static bool read_told(struct tr_json *json, struct tr_told *told)
         TEXT("view-from", told->view_from),
         TEXT("challenge", told->challenge),
         FLAG("has-secret", &told->has_secret),
-        FLAG("unsettled", &told->is_unsettled),
+        FLAG("rebalancing", &told->is_rebalancing),
+        FLAG("unsettled", &told->is_rebalancing), /* as nodes of an earlier version say it */
         COUNT("held", &told->held),
-        COUNT("misplaced", &told->misplaced),
+        COUNT("to-rebalance", &told->to_rebalance),
+        COUNT("misplaced", &told->to_rebalance), /* likewise */
         COUNT("moving", &told->moving),
         COUNT("walked-percent", &told->walked),
     };

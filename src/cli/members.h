@@ -17,7 +17,7 @@ struct tr_seen {
     uint64_t heard_ms;
     int64_t clock_ms;
     uint64_t queued;
-    uint64_t owed;
+    uint64_t pending;
     uint64_t fill;
 };
 
@@ -31,9 +31,9 @@ struct tr_told {
     char view_from[16];
     char challenge[20];
     bool has_secret;
-    bool is_unsettled;
+    bool is_rebalancing;
     uint64_t held;
-    uint64_t misplaced;
+    uint64_t to_rebalance;
     uint64_t moving;
     uint64_t walked; /* per cent */
     struct tr_seen *seen;

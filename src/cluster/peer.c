@@ -146,7 +146,7 @@ static void hear_hello(struct tr_cluster *cluster, uint16_t index, const struct 
     peer->view = frame->of.hello.view;
     peer->incarnation = frame->of.hello.incarnations[count - 1].number;
     peer->tick_ms = frame->of.hello.tick_ms;
-    peer->flags = TR_BEAT_POPPING | TR_BEAT_UNSETTLED; /* until it says */
+    peer->flags = TR_BEAT_POPPING | TR_BEAT_REBALANCING; /* until it says */
     peer->popping_from_ms = 0;
     cluster->hooks.greeted(cluster->hooks.context, index);
 }

@@ -67,7 +67,7 @@ static void set_limits(struct tr_node_limits *limits, size_t memory, size_t segm
         .claims = most,
         .drops = most,
         .moves = MOVES_MAX,
-        .owed = PENDING_MAX,
+        .pending = PENDING_MAX,
         .waiting = TR_NODE_WAITING_MAX,
         .slice = UINT32_MAX,
         .batch = segment_size / 4 < LOG_BATCH_MAX ? segment_size / 4 : LOG_BATCH_MAX,
@@ -76,7 +76,7 @@ static void set_limits(struct tr_node_limits *limits, size_t memory, size_t segm
     limits->claims = limits->claims > 0 ? limits->claims : usual.claims;
     limits->drops = limits->drops > 0 ? limits->drops : usual.drops;
     limits->moves = limits->moves > 0 ? limits->moves : usual.moves;
-    limits->owed = limits->owed > 0 ? limits->owed : usual.owed;
+    limits->pending = limits->pending > 0 ? limits->pending : usual.pending;
     limits->waiting = limits->waiting > 0 ? limits->waiting : usual.waiting;
     limits->slice = limits->slice > 0 ? limits->slice : usual.slice;
     limits->batch = limits->batch > 0 ? limits->batch : usual.batch;
@@ -145,7 +145,7 @@ static void set_replication(struct tr_node *node)
     replication->config = (struct tr_replication_config){
         .operations_max = config->operations_max,
         .moves = config->limits.moves,
-        .pending = config->limits.owed,
+        .pending = config->limits.pending,
         .slice = config->limits.slice,
         .keyed_keep_ms = config->key_keep_ms,
         .tombstone_keep_ms = config->tombstone_keep_ms,

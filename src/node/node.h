@@ -34,7 +34,7 @@ struct tr_node_limits {
     uint32_t claims;  /* pops of other nodes that are remembered */
     uint32_t drops;   /* records that were let go, likewise */
     uint32_t moves;   /* records that this node moves */
-    uint32_t owed;    /* records that another node is to acknowledge */
+    uint32_t pending; /* records that another node is to acknowledge */
     uint32_t waiting; /* entries that wait for the log; a power of two */
     uint32_t slice;   /* records that one step looks at, of each of its walks */
     size_t batch;     /* bytes of entries that the log writes at once; a segment holds more */
@@ -93,28 +93,28 @@ struct tr_node_stats {
     uint64_t memory_room; /* thousandths left before new timers are refused */
     uint64_t waiting;
     uint64_t swept;
-    uint64_t unsettled;   /* records that the last walk found where they do not belong */
-    uint64_t moving;      /* records that this node is moving */
-    uint64_t settle_walk; /* how far the walk is, of 65,535 */
-    uint64_t copies;      /* of timers, debts and dead: those of which another node is the first */
-    uint64_t moved;       /* records that this node has brought to where they belong */
-    uint64_t stand_ins;   /* writes for which another node stood in */
-    uint64_t takeovers;   /* pops made for a node that is down */
-    uint64_t late_turns;  /* pops made for one that is up and did not make them in time */
-    uint64_t claims;      /* of pops under way here that others were told of */
-    uint64_t held_back;   /* looks at a due pop that another node has claimed */
-    uint64_t records_in;  /* that other nodes sent */
-    uint64_t drops;       /* records let go because they belong elsewhere */
-    uint64_t barriers;    /* times that it waited to hear what it missed */
+    uint64_t to_rebalance;   /* records that the last walk found where they do not belong */
+    uint64_t moving;         /* records that this node is moving */
+    uint64_t rebalance_walk; /* how far the walk is, of 65,535 */
+    uint64_t copies;     /* of timers, debts and dead: those of which another node is the first */
+    uint64_t moved;      /* records that this node has brought to where they belong */
+    uint64_t hinted;     /* writes for which another node stood in */
+    uint64_t takeovers;  /* pops made for a node that is down */
+    uint64_t late_turns; /* pops made for one that is up and did not make them in time */
+    uint64_t claims;     /* of pops under way here that others were told of */
+    uint64_t held_back;  /* looks at a due pop that another node has claimed */
+    uint64_t records_in; /* that other nodes sent */
+    uint64_t drops;      /* records let go because they belong elsewhere */
+    uint64_t catchups;   /* times that it waited to hear what it missed */
     uint64_t forgotten_early; /* tombstones let go for want of memory */
     uint64_t operations;      /* clients' requests under way in the cluster */
     bool is_ready;
-    bool is_disk_full; /* new timers are refused, */
-    bool is_log_full;  /* and pops wait */
-    bool is_serving;   /* it takes requests, */
-    bool is_popping;   /* and makes pops: it waits for no barrier */
-    bool is_unsettled; /* it may hold records that belong elsewhere */
-    bool is_ahead;     /* its clock is, of most others': it takes no writes */
+    bool is_disk_full;   /* new timers are refused, */
+    bool is_log_full;    /* and pops wait */
+    bool is_serving;     /* it takes requests, */
+    bool is_popping;     /* and makes pops: it waits for no barrier */
+    bool is_rebalancing; /* it may hold records that belong elsewhere */
+    bool is_ahead;       /* its clock is, of most others': it takes no writes */
 };
 
 /* NULL when the memory is too small. The node is not ready before a recovery, of no segments if the
@@ -151,14 +151,14 @@ struct tr_node_peer {
     enum tr_role role;
     bool is_linked;
     bool is_up;
-    bool is_serving;   /* it says that it takes requests and pops, */
-    bool is_unsettled; /* and that it may hold records that belong elsewhere */
+    bool is_serving;     /* it says that it takes requests and pops, */
+    bool is_rebalancing; /* and that it may hold records that belong elsewhere */
     bool has_same_view;
     bool is_behind;    /* it may lack records, which are being looked for */
     uint64_t heard_ms; /* how long ago */
     int64_t clock_ms;  /* its clock less ours */
     uint32_t queued;   /* messages that wait to be sent */
-    uint64_t owed;     /* records that it was told of lately, and may not have acknowledged */
+    uint64_t pending;  /* records that it was told of lately, and may not have acknowledged */
     uint8_t fill;      /* of its memory or disk, per cent */
 };
 

@@ -47,8 +47,8 @@ static uint8_t beat_flags(struct tr_node *node, uint16_t index)
     bool has_backlog = peer->version >= 2 && tr_claim_has_backlog(&node->pops);
     return (uint8_t)((has_backlog ? TR_BEAT_BACKLOG : 0) | (is_popping ? TR_BEAT_POPPING : 0) |
                      (is_serving ? TR_BEAT_READY : 0) |
-                     (node->replication.rebalance.is_unsettled ? TR_BEAT_UNSETTLED : 0) |
-                     (may_tell(node, index) && owes(node, index) ? TR_BEAT_OWES : 0));
+                     (node->replication.rebalance.is_rebalancing ? TR_BEAT_REBALANCING : 0) |
+                     (may_tell(node, index) && owes(node, index) ? TR_BEAT_PENDING : 0));
 }
 
 static void fill_beat(void *context, uint16_t index, struct tr_frame *frame)
@@ -77,7 +77,7 @@ static void beat_heard(void *context, uint16_t index, const struct tr_frame *fra
         progress->has_missed = is_full;
     /* Said after it has heard of this barrier, not before a pause of ours. */
     bool is_fresh = frame->heard_ms >= node->replication.catchup_ms;
-    progress->has_told |= is_fresh && (peer->flags & TR_BEAT_OWES) == 0;
+    progress->has_told |= is_fresh && (peer->flags & TR_BEAT_PENDING) == 0;
     tr_claim_backlog_heard(&node->pops, index);
     if ((peer->flags & TR_BEAT_POPPING) != 0)
         node->pops.claimants[index].popped_ms = node->time.now_ms;

@@ -20,13 +20,13 @@ void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_pe
         .is_linked = peer->is_linked,
         .is_up = tr_peer_is_up(cluster, member),
         .is_serving = tr_peer_is_serving(cluster, member),
-        .is_unsettled = peer->is_up && (peer->flags & TR_BEAT_UNSETTLED) != 0,
+        .is_rebalancing = peer->is_up && (peer->flags & TR_BEAT_REBALANCING) != 0,
         .has_same_view = member == 0 || peer->view == cluster->view.id,
         .is_behind = progress->is_behind,
         .heard_ms = node->time.now_ms - peer->heard_ms,
         .clock_ms = peer->clock_ms,
         .queued = peer->count,
-        .owed = progress->pending.count,
+        .pending = progress->pending.count,
         .fill = peer->fill,
     };
 }
@@ -82,10 +82,10 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
         .held_back = pops->held_back,
     };
     stats->moved = replication->stats.moved;
-    stats->stand_ins = replication->stats.hinted;
+    stats->hinted = replication->stats.hinted;
     stats->records_in = replication->stats.records_in;
     stats->drops = replication->stats.drops;
-    stats->barriers = replication->stats.catchups;
+    stats->catchups = replication->stats.catchups;
     stats->forgotten_early = replication->stats.forgotten_early;
     stats->due_waiting = node->timers.wheel.ready.count;
     stats->flights = node->pops.flight_count;
@@ -105,12 +105,12 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->is_popping = node->phase == PHASE_READY && node->replication.is_popping;
     stats->operations = node->replication.operation_count;
     stats->is_ahead = tr_clock_is_ahead(&node->cluster);
-    stats->unsettled = node->replication.rebalance.unsettled;
+    stats->to_rebalance = node->replication.rebalance.to_rebalance;
     stats->moving = node->replication.rebalance.moves.count;
-    stats->settle_walk = node->replication.rebalance.is_walking
-                             ? node->replication.rebalance.cursor >> 48
-                             : UINT16_MAX;
-    stats->is_unsettled = tr_is_clustered(node) && node->replication.rebalance.is_unsettled;
+    stats->rebalance_walk = node->replication.rebalance.is_walking
+                                ? node->replication.rebalance.cursor >> 48
+                                : UINT16_MAX;
+    stats->is_rebalancing = tr_is_clustered(node) && node->replication.rebalance.is_rebalancing;
 }
 
 bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_tag *tag)

@@ -132,7 +132,7 @@ static void change_view(struct tr_node *node, const struct tr_event *event, stru
         node->replication.is_serving = false;
         tr_catchup_begin(&node->replication);
     }
-    node->replication.rebalance.is_unsettled = true;
+    node->replication.rebalance.is_rebalancing = true;
     node->replication.rebalance.changed_ms = node->time.now_ms;
     tr_rebalance_again(&node->replication);
     tr_peers_beat_now(&node->cluster);
@@ -204,7 +204,7 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
     case TR_EVENT_DRAIN_ASKED:
         ask_drain(node, out);
         return;
-    case TR_EVENT_SETTLE_ASKED:
+    case TR_EVENT_REBALANCE_ASKED:
         tr_rebalance_asked(&node->replication);
         return;
     case TR_EVENT_CONFIGURED:

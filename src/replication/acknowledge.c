@@ -56,15 +56,15 @@ void tr_acknowledge_heard(struct tr_replication *replication, uint16_t peer,
     tr_ref ref = tr_store_find_exactly(replication->store, named, &held);
     if (ref == TR_ARENA_NONE)
         return;
-    bool is_settled = (held.flags & TR_RECORD_MOVING) == 0 && tr_set_is_listed(&held, 0);
-    bool was_enough = is_settled || tr_set_has_enough(replication, ref, &held);
+    bool is_balanced = (held.flags & TR_RECORD_MOVING) == 0 && tr_set_is_listed(&held, 0);
+    bool was_enough = is_balanced || tr_set_has_enough(replication, ref, &held);
     bool was_known = tr_set_is_known(replication, ref, &held);
     tr_pending_mark(replication, ref, &held, peer);
     if (!was_known && is_late_end(replication, peer, &held))
         tell_everybody(replication, &held);
     if (!was_known && tr_set_is_known(replication, ref, &held))
         spread(replication, ref, &held);
-    if (!is_settled)
+    if (!is_balanced)
         tr_rebalance_look(replication, ref, &held,
                           !was_enough && tr_set_has_enough(replication, ref, &held));
 }

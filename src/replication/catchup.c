@@ -18,7 +18,7 @@ void tr_catchup_begin(struct tr_replication *replication)
 {
     const struct tr_store *store = replication->store;
     bool was_popping = replication->is_popping;
-    replication->is_popping = tr_breaks(replication->trial, MUTANT_NO_BARRIER);
+    replication->is_popping = tr_breaks(replication->trial, MUTANT_NO_CATCHUP);
     replication->is_serving |= replication->is_popping;
     replication->catchup_ms = replication->time->now_ms;
     replication->stats.catchups++;
@@ -43,7 +43,7 @@ static bool has_heard_all(const struct tr_replication *replication)
         bool is_coming = peer->is_linked && !peer->is_up;
         bool is_joining = replication->cluster->members[0].role == TR_ROLE_JOINING;
         uint64_t patience = is_joining || is_coming ? SILENT_MOST_MS : SILENT_MS;
-        if (tr_breaks(replication->trial, MUTANT_BARRIER_IN_HASTE))
+        if (tr_breaks(replication->trial, MUTANT_CATCHUP_IN_HASTE))
             patience = SILENT_MS / 2;
         bool is_silent =
             !peer->is_up && replication->time->now_ms >= replication->catchup_ms + patience;
@@ -71,7 +71,7 @@ static bool is_announced(const struct tr_replication *replication)
  * it does. */
 void tr_catchup_run(struct tr_replication *replication)
 {
-    tr_cover(replication->trial, RULE_BARRIER);
+    tr_cover(replication->trial, RULE_CATCHUP);
     if (replication->announced_ms != 0 &&
         replication->time->now_ms > replication->announced_ms + replication->ahead_least_ms / 2) {
         /* Too late to be true: it is announced once more, and on slow links with more time. */
@@ -108,9 +108,9 @@ void tr_catchup_notice(struct tr_replication *replication, struct tr_effects *ou
 {
     if (!replication->is_popping || replication->wake_ms == TR_NEVER ||
         replication->time->now_ms <= replication->wake_ms + TR_SUSPECT_MS ||
-        tr_breaks(replication->trial, MUTANT_NO_BARRIER))
+        tr_breaks(replication->trial, MUTANT_NO_CATCHUP))
         return;
-    tr_cover(replication->trial, RULE_BARRIER_AGAIN);
+    tr_cover(replication->trial, RULE_CATCHUP_AGAIN);
     tr_note(out, TR_NOTE_STOOD_STILL, 0, replication->time->now_ms - replication->wake_ms);
     tr_catchup_begin(replication);
 }

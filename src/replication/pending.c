@@ -158,7 +158,7 @@ void tr_pending_run(struct tr_replication *replication, uint16_t index)
                        progress->has_missed;
         if (!is_sent)
             continue;
-        tr_cover(replication->trial, RULE_OWED);
+        tr_cover(replication->trial, RULE_PENDING);
         tr_pending_send(replication, index, &record);
         entry.due_ms = replication->time->now_ms + TR_PENDING_AGAIN_MS;
         if (!tr_fifo_push(&progress->pending, replication->arena, entry)) {

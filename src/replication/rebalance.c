@@ -37,13 +37,13 @@ static bool views_agree(const struct tr_replication *replication)
 /* Others stand in for one that stops or starts, this one too, and it may be the last to know. */
 bool tr_rebalance_is_wide(const struct tr_replication *replication)
 {
-    bool is_wide = replication->rebalance.is_unsettled || !replication->log->is_running;
+    bool is_wide = replication->rebalance.is_rebalancing || !replication->log->is_running;
     for (uint32_t i = 0; i < replication->cluster->member_count && !is_wide; i++) {
         const struct tr_peer *peer = &replication->cluster->peers[i];
         is_wide = replication->cluster->members[i].role > TR_ROLE_STAYING ||
                   (i > 0 && peer->is_up &&
                    (peer->view != replication->cluster->view.id ||
-                    (peer->flags & TR_BEAT_UNSETTLED) != 0 ||
+                    (peer->flags & TR_BEAT_REBALANCING) != 0 ||
                     !tr_peer_is_serving(replication->cluster, (uint16_t)i)));
     }
     return is_wide && !tr_breaks(replication->trial, MUTANT_NARROW);
@@ -55,11 +55,11 @@ bool tr_rebalance_is_view_new(const struct tr_replication *replication)
 }
 
 /* The others hear of it at once: a write that is acknowledged must reach what is not in place. */
-static void set_unsettled(struct tr_replication *replication, bool is_unsettled)
+static void set_rebalancing(struct tr_replication *replication, bool is_rebalancing)
 {
-    if (replication->rebalance.is_unsettled == is_unsettled)
+    if (replication->rebalance.is_rebalancing == is_rebalancing)
         return;
-    replication->rebalance.is_unsettled = is_unsettled;
+    replication->rebalance.is_rebalancing = is_rebalancing;
     tr_peers_beat_now(replication->cluster);
 }
 
@@ -300,13 +300,13 @@ static bool look_at(struct tr_replication *replication, tr_ref ref, struct tr_he
     }
     bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
     bool is_well = tr_set_is_placed(replication, record);
-    bool is_settled = !is_moving && is_well && tr_set_is_listed(record, 0);
+    bool is_balanced = !is_moving && is_well && tr_set_is_listed(record, 0);
     uint16_t ahead = tr_hold_moved_by(replication, record);
-    if (is_settled && (ahead == TR_MEMBER_NONE || ahead == 0))
+    if (is_balanced && (ahead == TR_MEMBER_NONE || ahead == 0))
         return false;
     if (!replication->is_popping || tr_store_state_of(replication->store, ref) == TR_STORE_UNSAFE)
         return true;
-    if (is_settled) {
+    if (is_balanced) {
         show_again(replication, ahead, record, may_send);
         return true;
     }
@@ -340,7 +340,7 @@ void tr_rebalance_look(struct tr_replication *replication, tr_ref ref, struct tr
 {
     if (!look_at(replication, ref, record, may_send))
         return;
-    set_unsettled(replication, true);
+    set_rebalancing(replication, true);
     replication->rebalance.is_missed = true;
     if (!replication->rebalance.is_walking &&
         replication->rebalance.again_ms > replication->time->now_ms + AGAIN_MS)
@@ -393,12 +393,12 @@ static void report(struct tr_replication *replication, bool is_left, struct tr_e
         if (!is_missing || rebalance->is_told ||
             replication->time->now_ms < rebalance->asked_ms + PATIENCE_MS)
             continue;
-        tr_note(out, peer->is_up ? TR_NOTE_UNSETTLED_VIEW : TR_NOTE_UNSETTLED_DOWN, 0, i);
+        tr_note(out, peer->is_up ? TR_NOTE_REBALANCE_VIEW : TR_NOTE_REBALANCE_DOWN, 0, i);
         rebalance->is_told = true;
     }
     if (!rebalance->is_asked || !is_complete)
         return;
-    tr_note(out, TR_NOTE_SETTLED, 0, replication->store->count(replication->store->context));
+    tr_note(out, TR_NOTE_REBALANCED, 0, replication->store->count(replication->store->context));
     rebalance->is_asked = false;
 }
 
@@ -411,13 +411,13 @@ static void end_walk(struct tr_replication *replication, struct tr_effects *out)
     if (views_agree(replication))
         rebalance->view = replication->cluster->view.id;
     bool is_left = rebalance->found > 0 || rebalance->is_missed || rebalance->moves.count > 0;
-    rebalance->unsettled = rebalance->found;
+    rebalance->to_rebalance = rebalance->found;
     report(replication, is_left, out);
     bool is_again = is_left || (rebalance->is_asked && !rebalance->is_told);
     rebalance->again_ms = is_again ? replication->time->now_ms + AGAIN_MS : TR_NEVER;
     if (tr_breaks(replication->trial, MUTANT_PAGE_BY_DUE))
         rebalance->again_ms = TR_NEVER;
-    set_unsettled(replication, is_left);
+    set_rebalancing(replication, is_left);
 }
 
 /* For a while there was nobody who would have waited for a step to end. */

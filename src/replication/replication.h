@@ -84,7 +84,7 @@ struct tr_progress {
 
 /* Bringing records to where the view places them. */
 struct tr_rebalance {
-    bool is_unsettled; /* something may be held that is not where it belongs */
+    bool is_rebalancing; /* something may be held that is not where it belongs */
     bool is_walking;
     uint64_t view;         /* that tombstones were brought to */
     tr_mono_ms changed_ms; /* when the view did */
@@ -92,7 +92,7 @@ struct tr_rebalance {
     tr_mono_ms asked_ms;   /* and when */
     bool is_told;          /* what it waits for */
     uint64_t found;        /* records that are not where they belong, so far in this walk */
-    uint64_t unsettled;    /* and in the one before */
+    uint64_t to_rebalance; /* and in the one before */
     bool is_missed;        /* there may be some that this walk had passed by then */
     uint32_t offers;       /* so far in this walk */
     uint32_t walks;

@@ -90,7 +90,7 @@ static void make_list(const struct tr_replication *replication, struct tr_operat
 {
     operation->list_count = (uint8_t)tr_set_want(replication, operation->id, operation->factor,
                                                  NULL, 0, true, operation->list);
-    if (tr_breaks(replication->trial, MUTANT_NO_STAND_IN))
+    if (tr_breaks(replication->trial, MUTANT_NO_HINT))
         operation->list_count = (uint8_t)tr_set_copies(replication, operation->factor);
 }
 
@@ -101,7 +101,7 @@ static void add_to_list(const struct tr_replication *replication, struct tr_oper
     uint16_t wanted[TR_SET_MAX];
     unsigned count = tr_set_want(replication, operation->id, operation->factor, failed,
                                  failed_count, true, wanted);
-    for (unsigned i = 0; i < count && !tr_breaks(replication->trial, MUTANT_NO_STAND_IN); i++) {
+    for (unsigned i = 0; i < count && !tr_breaks(replication->trial, MUTANT_NO_HINT); i++) {
         bool is_there = false;
         for (unsigned k = 0; k < operation->list_count; k++)
             is_there |= operation->list[k] == wanted[i];
@@ -388,7 +388,7 @@ void tr_write_hint(struct tr_replication *replication, struct tr_operation *oper
             tr_write_conclude(replication, operation, false, out);
         return;
     }
-    tr_cover(replication->trial, RULE_STAND_IN);
+    tr_cover(replication->trial, RULE_HINTED);
     replication->stats.hinted++;
 
     struct tr_whole record = tr_operation_unpack(replication, operation);

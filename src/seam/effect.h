@@ -43,10 +43,10 @@ enum tr_note {
     TR_NOTE_MEMORY_FULL,
     TR_NOTE_PEER_UP,        /* number = which */
     TR_NOTE_PEER_DOWN,      /* likewise */
-    TR_NOTE_SETTLED,        /* everything is where it belongs: number = records held */
+    TR_NOTE_REBALANCED,     /* everything is where it belongs: number = records held */
     TR_NOTE_VIEW_REFUSED,   /* too many nodes were ever heard of: the view before stays */
-    TR_NOTE_UNSETTLED_DOWN, /* not all, since a node is down: number = which */
-    TR_NOTE_UNSETTLED_VIEW, /* not all, since a node has another view: number = which */
+    TR_NOTE_REBALANCE_DOWN, /* not all, since a node is down: number = which */
+    TR_NOTE_REBALANCE_VIEW, /* not all, since a node has another view: number = which */
     TR_NOTE_STOOD_STILL,    /* it had no time to run for as long: number = ms */
 };
 

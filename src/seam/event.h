@@ -35,7 +35,7 @@ enum tr_event_kind {
     TR_EVENT_SEGMENT_ALLOCATED,
     TR_EVENT_SEGMENT_REFUSED, /* no space */
     TR_EVENT_DRAIN_ASKED,
-    TR_EVENT_SETTLE_ASKED, /* now; a note tells how it went */
+    TR_EVENT_REBALANCE_ASKED, /* now; a note tells how it went */
     TR_EVENT_CONFIGURED,
     TR_EVENT_VIEW_CHANGED,
     TR_EVENT_LINK_UP, /* a connection to another node is there, and proven */

@@ -47,7 +47,7 @@ void tr_cluster_set_view(struct tr_daemon *daemon)
 
 void tr_cluster_resync(struct tr_daemon *daemon)
 {
-    struct tr_event event = {.kind = TR_EVENT_SETTLE_ASKED};
+    struct tr_event event = {.kind = TR_EVENT_REBALANCE_ASKED};
     if (daemon->resynced_ms != 0 && uv_now(&daemon->loop) < daemon->resynced_ms + RESYNC_MS)
         return; /* whoever asks all the time shall not fill the log */
     daemon->resynced_ms = uv_now(&daemon->loop);
@@ -107,12 +107,12 @@ static void put_peer(struct tr_writer *out, const struct tr_node_peer *peer)
     put_member(out, "role", role_text(peer->role));
     put_member(out, "state", state);
     put_flag(out, "same-view", peer->has_same_view);
-    put_flag(out, "unsettled", peer->is_unsettled);
+    put_flag(out, "rebalancing", peer->is_rebalancing);
     put_flag(out, "behind", peer->is_behind);
     put_count(out, "heard-ms-ago", peer->heard_ms);
     put_signed(out, "clock-ms-ahead", peer->clock_ms);
     put_count(out, "queued", peer->queued);
-    put_count(out, "owed", peer->owed);
+    put_count(out, "pending", peer->pending);
     put_count(out, "fill-percent", peer->fill);
     tr_put_text(out, "}");
 }
@@ -165,10 +165,10 @@ void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out)
     put_flag(out, "has-secret", daemon->config.secret[0] != '\0');
     put_challenge(daemon, out);
     put_count(out, "held", stats.timers + stats.debts + stats.dead);
-    put_flag(out, "unsettled", stats.is_unsettled);
-    put_count(out, "misplaced", stats.unsettled);
+    put_flag(out, "rebalancing", stats.is_rebalancing);
+    put_count(out, "to-rebalance", stats.to_rebalance);
     put_count(out, "moving", stats.moving);
-    put_count(out, "walked-percent", stats.settle_walk * 100 / UINT16_MAX);
+    put_count(out, "walked-percent", stats.rebalance_walk * 100 / UINT16_MAX);
     put_peers(out, node);
     tr_put_text(out, "}\n");
 }

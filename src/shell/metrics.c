@@ -190,7 +190,7 @@ static void put_peers(struct tr_writer *out, const struct tr_node *node)
     uint64_t nodes = 0;
     uint64_t others = 0;
     uint64_t queued = 0;
-    uint64_t owed = 0;
+    uint64_t pending = 0;
     uint64_t behind = 0;
     int64_t skew_ms = 0;
     for (uint32_t i = 1; i < tr_node_members(node); i++) {
@@ -200,7 +200,7 @@ static void put_peers(struct tr_writer *out, const struct tr_node *node)
         others += peer.role != TR_ROLE_NONE && peer.is_up && !peer.has_same_view;
         behind += peer.is_up && peer.is_behind;
         queued += peer.queued;
-        owed += peer.owed;
+        pending += peer.pending;
         int64_t size_ms = peer.clock_ms < 0 ? -peer.clock_ms : peer.clock_ms;
         skew_ms = peer.is_up && size_ms > skew_ms ? size_ms : skew_ms;
     }
@@ -212,8 +212,8 @@ static void put_peers(struct tr_writer *out, const struct tr_node *node)
             behind);
     put_one(out, "tryst_replication_queue", "gauge", "Messages that wait to be sent to others.",
             queued);
-    put_one(out, "tryst_replication_owed", "gauge",
-            "Records that others were told of, and are looked at again within a second.", owed);
+    put_one(out, "tryst_replication_pending", "gauge",
+            "Records that others were told of, and are looked at again within a second.", pending);
     put_head(out, "tryst_clock_skew_seconds", "gauge", "The largest difference to another clock.");
     tr_put_text(out, "tryst_clock_skew_seconds ");
     put_value(out, (uint64_t)skew_ms * 1000, true);
@@ -225,18 +225,18 @@ static void put_cluster(struct tr_writer *out, const struct tr_metrics *metrics,
     put_peers(out, node);
     put_one(out, "tryst_timer_copies", "gauge",
             "Of the timers held, those of which another node is the first.", stats->copies);
-    put_one(out, "tryst_unsettled", "gauge", "1 while records may be elsewhere than placed.",
-            stats->is_unsettled);
-    put_one(out, "tryst_misplaced", "gauge", "Records that the last walk found misplaced.",
-            stats->unsettled);
+    put_one(out, "tryst_rebalancing", "gauge", "1 while records may be elsewhere than placed.",
+            stats->is_rebalancing);
+    put_one(out, "tryst_to_rebalance", "gauge",
+            "Records that the last walk found where they do not belong.", stats->to_rebalance);
     put_one(out, "tryst_moving", "gauge", "Records that this node is moving.", stats->moving);
     put_one(out, "tryst_moved_total", "counter", "Records that it has moved.", stats->moved);
     put_one(out, "tryst_records_received_total", "counter", "Records that other nodes sent.",
             stats->records_in);
     put_one(out, "tryst_dropped_total", "counter", "Records let go: they belong elsewhere.",
             stats->drops);
-    put_one(out, "tryst_stand_ins_total", "counter", "Writes for which another node stood in.",
-            stats->stand_ins);
+    put_one(out, "tryst_hinted_total", "counter", "Writes for which another node was hinted.",
+            stats->hinted);
     put_one(out, "tryst_takeovers_total", "counter", "Pops made for a node that is down.",
             stats->takeovers);
     put_one(out, "tryst_late_turns_total", "counter",
@@ -244,8 +244,8 @@ static void put_cluster(struct tr_writer *out, const struct tr_metrics *metrics,
     put_one(out, "tryst_claims_total", "counter", "Claims of pops that take long.", stats->claims);
     put_one(out, "tryst_held_back_total", "counter",
             "Looks at a due pop that another node has claimed.", stats->held_back);
-    put_one(out, "tryst_barriers_total", "counter",
-            "Times that it waited to hear what it missed: starts, and pauses.", stats->barriers);
+    put_one(out, "tryst_catchups_total", "counter",
+            "Times that it waited to hear what it missed: starts, and pauses.", stats->catchups);
     put_one(out, "tryst_tombstones", "gauge", "What is remembered of timers that have ended.",
             stats->tombstones);
     put_one(out, "tryst_tombstones_forgotten_early_total", "counter",

@@ -16,7 +16,7 @@ static void say_cluster_note(const struct tr_daemon *daemon, const struct tr_eff
 {
     unsigned long long number = effect->of.note.number;
     struct tr_span peer = {"", 0};
-    if (effect->of.note.what != TR_NOTE_SETTLED)
+    if (effect->of.note.what != TR_NOTE_REBALANCED)
         peer = tr_node_member_address(daemon->node, (uint16_t)number);
     int size = (int)peer.size;
     switch ((unsigned)effect->of.note.what) {
@@ -26,11 +26,11 @@ static void say_cluster_note(const struct tr_daemon *daemon, const struct tr_eff
     case TR_NOTE_PEER_DOWN:
         tr_say(TR_WARNING, "%.*s is down: its timers are popped by others", size, peer.text);
         return;
-    case TR_NOTE_SETTLED:
+    case TR_NOTE_REBALANCED:
         tr_say(TR_STATUS, "resync: complete; the %llu timers held here are where they belong",
                number);
         return;
-    case TR_NOTE_UNSETTLED_DOWN:
+    case TR_NOTE_REBALANCE_DOWN:
         tr_say(TR_STATUS, "resync: incomplete, since %.*s is down; it goes on by itself", size,
                peer.text);
         return;
@@ -40,7 +40,7 @@ static void say_cluster_note(const struct tr_daemon *daemon, const struct tr_eff
                "lacks is sent to it again",
                size, peer.text);
         return;
-    case TR_NOTE_UNSETTLED_VIEW:
+    case TR_NOTE_REBALANCE_VIEW:
         tr_say(
             TR_STATUS,
             "resync: incomplete, since %.*s has another list of nodes; it goes on by itself when "
@@ -105,9 +105,9 @@ void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect
         return;
     case TR_NOTE_PEER_UP:
     case TR_NOTE_PEER_DOWN:
-    case TR_NOTE_SETTLED:
-    case TR_NOTE_UNSETTLED_DOWN:
-    case TR_NOTE_UNSETTLED_VIEW:
+    case TR_NOTE_REBALANCED:
+    case TR_NOTE_REBALANCE_DOWN:
+    case TR_NOTE_REBALANCE_VIEW:
     case TR_NOTE_PEER_LESS:
         say_cluster_note(daemon, effect);
         return;

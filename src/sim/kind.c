@@ -42,7 +42,7 @@ static void draw_limits(struct world *world)
     if (faults[SIM_FEW_OPERATIONS])
         world->operations_max = 2 + (uint32_t)sim_draw(world, 6);
     if (faults[SIM_FEW_PENDING]) {
-        world->limits.owed = 2 + (uint32_t)sim_draw(world, 14);
+        world->limits.pending = 2 + (uint32_t)sim_draw(world, 14);
         world->limits.waiting = 128;
     }
     if (faults[SIM_SLICES])

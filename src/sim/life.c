@@ -103,7 +103,8 @@ static bool is_buried(struct world *world)
 static bool is_over(struct world *world)
 {
     return !world->is_scaling && is_buried(world) && sim_is_well(world) &&
-           sim_all_are_settled(world) && sim_model_is_done(&world->model) && world->open_count == 0;
+           sim_are_all_balanced(world) && sim_model_is_done(&world->model) &&
+           world->open_count == 0;
 }
 
 static void heal(struct world *world)
@@ -198,13 +199,13 @@ static void check_end(struct world *world)
     wait_for_outcomes(world);
     sim_model_finish(&world->model);
     for (uint32_t i = 0; i < world->machine_count && world->model.broken == NULL; i++) {
-        if (sim_is_member(world, i) && !sim_is_settled(world, i) && !is_cut_off(world, i)) {
+        if (sim_is_member(world, i) && !sim_is_balanced(world, i) && !is_cut_off(world, i)) {
             sim_tell_records(world, i, false);
-            sim_break(world, "settling does not end");
+            sim_break(world, "rebalancing does not end");
         } else if (sim_is_member(world, i) && !tr_node_valid(world->machines[i].node))
             sim_break(world, "a node's structures disagree");
         else if (sim_is_member(world, i) && !pops(world, i))
-            sim_break(world, "a node waits at its barrier for ever");
+            sim_break(world, "a node catches up for ever");
     }
     if (world->model.broken == NULL && world->open_count > 0)
         sim_break(world, "a request was never answered");

@@ -354,14 +354,14 @@ bool sim_is_empty(const struct world *world, uint32_t index)
     return stats.timers + stats.debts + stats.dead == 0;
 }
 
-bool sim_is_settled(const struct world *world, uint32_t index)
+bool sim_is_balanced(const struct world *world, uint32_t index)
 {
     struct tr_node_stats stats;
     const struct machine *machine = &world->machines[index];
     if (!machine->is_ready)
         return false;
     tr_node_stats(machine->node, &stats);
-    return stats.is_serving && !stats.is_unsettled;
+    return stats.is_serving && !stats.is_rebalancing;
 }
 
 void sim_cover(struct world *world, uint32_t index)

@@ -47,10 +47,10 @@ void sim_look(struct world *world)
         world->model.impaired_ms = world->now_ms;
 }
 
-bool sim_all_are_settled(const struct world *world)
+bool sim_are_all_balanced(const struct world *world)
 {
     for (uint32_t i = 0; i < world->machine_count; i++) {
-        if (sim_is_member(world, i) && i != world->hostile && !sim_is_settled(world, i))
+        if (sim_is_member(world, i) && i != world->hostile && !sim_is_balanced(world, i))
             return false;
     }
     return true;
@@ -256,7 +256,7 @@ static void retire(struct world *world)
         bool has_left =
             sim_view(world)->roles[i] == TR_ROLE_NONE && machine->view.roles[i] == TR_ROLE_NONE;
         if (sim_is_member(world, i) && machine->is_ready && !machine->is_draining && has_left &&
-            sim_is_empty(world, i) && sim_is_settled(world, i) && sees_all(world, i)) {
+            sim_is_empty(world, i) && sim_is_balanced(world, i) && sees_all(world, i)) {
             machine->stays_down = true;
             sim_drain(world, i);
         }
@@ -318,7 +318,7 @@ void sim_scale(struct world *world)
     }
     bool is_early = world->faults[SIM_EARLY] && !world->is_healed && sim_chance(world, 30);
     bool is_done = world->now_ms > world->scaled_ms + 3000 && have_view(world) &&
-                   sim_is_well(world) && sim_all_are_settled(world);
+                   sim_is_well(world) && sim_are_all_balanced(world);
     if (is_early)
         sim_fault(world, SIM_EARLY);
     if (is_early || is_done)

@@ -122,15 +122,15 @@ static bool scale(struct world *world)
         }
         if (step == 1)
             sim_start(world, 3);
-        bool is_settled = false;
-        while (!is_settled && world->now_ms < end_ms && world->model.broken == NULL) {
+        bool is_balanced = false;
+        while (!is_balanced && world->now_ms < end_ms && world->model.broken == NULL) {
             sim_advance(world, world->now_ms + 100);
             sim_connect(world);
-            is_settled = true;
+            is_balanced = true;
             for (uint32_t i = 0; i < 4; i++)
-                is_settled &= sim_is_settled(world, i);
+                is_balanced &= sim_is_balanced(world, i);
         }
-        if (!is_settled)
+        if (!is_balanced)
             return false;
     }
     return true;
@@ -189,12 +189,12 @@ int sim_scale_run(uint64_t timers)
     look(world, &before);
     uint64_t frames = world->result.frames;
     uint64_t bytes = world->frame_bytes;
-    bool is_settled = scale(world);
+    bool is_balanced = scale(world);
     look(world, &after);
     int status =
         report(world, &before, &after, world->result.frames - frames, world->frame_bytes - bytes);
-    if (!is_settled || world->model.broken != NULL) {
-        printf("%s\n", world->model.broken != NULL ? world->model.broken : "it does not settle");
+    if (!is_balanced || world->model.broken != NULL) {
+        printf("%s\n", world->model.broken != NULL ? world->model.broken : "it does not end");
         status = 1;
     }
     free_places(&before);

@@ -160,7 +160,7 @@ void sim_drain(struct world *world, uint32_t index);
 void sim_step(struct world *world, uint32_t index, struct tr_event *event);
 void sim_set_view(struct world *world, uint32_t index);
 bool sim_is_empty(const struct world *world, uint32_t index); /* it holds no timer */
-bool sim_is_settled(const struct world *world, uint32_t index);
+bool sim_is_balanced(const struct world *world, uint32_t index);
 void sim_cover(struct world *world, uint32_t index); /* adds up what its node has been through */
 
 /* network.c */
@@ -199,7 +199,7 @@ void sim_print_faults(const struct world *world);
 bool sim_is_member(const struct world *world, uint32_t index);
 bool sim_is_well(struct world *world); /* all are there, serve, and see the same */
 void sim_look(struct world *world);    /* whether they do, for what is held to it */
-bool sim_all_are_settled(const struct world *world);
+bool sim_are_all_balanced(const struct world *world);
 unsigned sim_count_staying(const struct sim_view *view);
 void sim_stall(struct world *world, uint32_t a, uint32_t b);
 void sim_scale(struct world *world);

@@ -62,10 +62,10 @@ enum tr_frame_result {
 };
 
 enum tr_beat_flag {
-    TR_BEAT_UNSETTLED = 1, /* it holds a record that is not where its view places it */
+    TR_BEAT_REBALANCING = 1, /* it holds a record that is not where its view places it */
     TR_BEAT_POPPING = 2,
     TR_BEAT_READY = 4,    /* it takes requests */
-    TR_BEAT_OWES = 8,     /* it may have records for the addressee that it has not sent */
+    TR_BEAT_PENDING = 8,  /* it may have records for the addressee that it has not sent */
     TR_BEAT_BACKLOG = 16, /* from version 2 on: it has more pops under way than it claims */
 };
 

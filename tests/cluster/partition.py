@@ -101,7 +101,7 @@ def play(kind: str, network: Network, cluster: Cluster) -> None:
     for timer in long[::2]:
         wait_for(lambda timer=timer: all(is_gone(node, timer.location) for node in nodes), 10, "what was cancelled is gone")
     print(f"what was cancelled on one side was gone on the other {time.monotonic() - healed:.2f} s after they met")
-    wait_for(lambda: all(not node.json("/cluster")["unsettled"] for node in nodes), 30, "all is settled")
+    wait_for(lambda: all(not node.json("/cluster")["rebalancing"] for node in nodes), 30, "all is settled")
     crowd.use([node.address for node in nodes])
     after = crowd.set_many(200, (2, 4))
     crowd.wait(lambda: all(timer.pops for timer in after + long[1::2]), 60 * SLOW, "the rest pops")

@@ -96,12 +96,12 @@ static void heads_are_read_back(void **state)
     struct tr_frame beat = {.kind = TR_FRAME_BEAT, .heard_ms = 5};
     beat.of.beat.stamp = (uint64_t)1 << 60;
     beat.of.beat.memory_fill = 100;
-    beat.of.beat.flags = TR_BEAT_POPPING | TR_BEAT_UNSETTLED;
+    beat.of.beat.flags = TR_BEAT_POPPING | TR_BEAT_REBALANCING;
     in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &beat, NULL));
     assert_true(tr_frame_get(&in, &back));
     assert_int_equal(back.of.beat.stamp, (uint64_t)1 << 60);
     assert_int_equal(back.of.beat.memory_fill, 100);
-    assert_int_equal(back.of.beat.flags, TR_BEAT_POPPING | TR_BEAT_UNSETTLED);
+    assert_int_equal(back.of.beat.flags, TR_BEAT_POPPING | TR_BEAT_REBALANCING);
 
     static uint8_t many[8 * TR_BUCKETS + 64];
     static uint8_t sums[8 * TR_BUCKETS] = {1, [8] = 2};

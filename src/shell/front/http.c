@@ -184,7 +184,7 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
         break;
     case TR_API_CLUSTER_RESYNC:
         tr_cluster_resync(daemon);
-        tr_answer_text(&server->answer, 202, "settling; the log tells how it went\n");
+        tr_answer_text(&server->answer, 202, "rebalancing; the log tells how it went\n");
         break;
     case TR_API_PEER:
         tr_answer_upgrade(&server->answer);
