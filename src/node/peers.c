@@ -91,6 +91,7 @@ static void link_lost(void *context, uint16_t index)
     struct tr_progress *progress = &node->replication.progress[index];
     while (progress->pending.count > 0)
         tr_fifo_pop(&progress->pending, &node->arena);
+    progress->lost_ms = node->time.now_ms;
     progress->has_told = false;
     progress->is_behind = true;
     progress->cursor = 0;

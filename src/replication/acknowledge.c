@@ -6,6 +6,7 @@
 #include "replication/pending.h"
 #include "replication/rebalance.h"
 #include "replication/set.h"
+#include "replication/tombstone.h"
 
 /* Who told them all lets them know of each other, or each would send it to each. */
 static void spread(struct tr_replication *replication, tr_ref ref, const struct tr_head *record)
@@ -30,13 +31,12 @@ static void spread(struct tr_replication *replication, tr_ref ref, const struct 
 static bool is_late_end(const struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *record)
 {
-    bool is_keyed = (record->flags & TR_RECORD_KEYED) != 0;
-    tr_steady_ms kept_ms = record->due_ms - record->lag_ms;
-    tr_steady_ms ended_ms =
-        kept_ms - (is_keyed ? replication->config.keyed_keep_ms : TR_TOMBSTONE_MS);
-    return (record->flags & TR_RECORD_TOMBSTONE) != 0 &&
-           ended_ms < replication->rebalance.changed_ms + replication->time->steady_base &&
-           ended_ms < replication->cluster->peers[peer].up_ms + replication->time->steady_base;
+    if ((record->flags & TR_RECORD_TOMBSTONE) == 0)
+        return false;
+    tr_steady_ms ended_ms = tr_tombstone_ended_at(replication, record);
+    tr_steady_ms base_ms = replication->time->steady_base;
+    return ended_ms < replication->rebalance.changed_ms + base_ms &&
+           ended_ms < replication->cluster->peers[peer].up_ms + base_ms;
 }
 
 static void tell_everybody(struct tr_replication *replication, const struct tr_head *record)

@@ -6,12 +6,14 @@
 #include "replication/dropped.h"
 #include "replication/pending.h"
 #include "replication/set.h"
+#include "replication/tombstone.h"
 
 #define SUM_SLICE     4096
 #define WALK_SLICE    512
 #define WINDOW        64   /* messages that a walk keeps ahead */
 #define PENDING_TIGHT 1024 /* records that may be owed while memory is short */
 #define PATIENCE_MS   2000 /* for the other's sums */
+#define LOSABLE_MS    5000 /* what is older was on disk when a link was lost */
 #define EARLY_MS      1500 /* by then what was not sent yet, since its write was under way, is */
 
 static bool bit(const uint64_t *bits, unsigned at)
@@ -187,6 +189,17 @@ static struct tr_index_walk resume(const struct tr_replication *replication,
     return tr_index_seek(replication->store->index, progress->cursor);
 }
 
+/* Whether a node may have lost a tombstone that it has told of itself: what came of a pop is told at
+ * once, and a node that was killed before it was on disk would pop again. */
+static bool may_have_lost(const struct tr_replication *replication, uint16_t index,
+                          const struct tr_head *record)
+{
+    tr_mono_ms lost_ms = replication->progress[index].lost_ms;
+    return (record->flags & TR_RECORD_TOMBSTONE) != 0 && tr_set_is_listed(record, index) &&
+           tr_tombstone_ended_at(replication, record) + LOSABLE_MS >=
+               lost_ms + replication->time->steady_base;
+}
+
 /* One record of the walk. False: there is no room for more now. */
 static bool walk_record(struct tr_replication *replication, uint16_t index, tr_ref ref,
                         uint64_t hash)
@@ -204,6 +217,11 @@ static bool walk_record(struct tr_replication *replication, uint16_t index, tr_r
         if (is_equal)
             tr_cover(replication->trial, RULE_COMPARED);
         set_acked(replication, ref, tr_set_place_of(&record, index), is_equal);
+    }
+    if (progress->compare == COMPARE_DONE && !is_equal &&
+        may_have_lost(replication, index, &record)) {
+        tr_cover(replication->trial, RULE_TOMBSTONE_AGAIN);
+        set_acked(replication, ref, tr_set_place_of(&record, index), false);
     }
     if (!tr_pending_has(replication, ref, index, &record))
         return true;

@@ -8,6 +8,16 @@
 #include "replication/pending.h"
 #include "replication/set.h"
 
+/* A timer that has gone on beyond a pop which failed is not shown before that pop, a record of its
+ * own, is safe here: if this node lost it, nobody would make it. */
+static bool is_beyond_unsafe(const struct tr_replication *replication, const struct tr_head *head)
+{
+    bool is_beyond = head->key.part == 0 && replication->split_batch > replication->log->durable;
+    if (is_beyond)
+        tr_cover(replication->trial, RULE_BEYOND_UNSAFE);
+    return is_beyond;
+}
+
 /* The record of a message, as it is now. TR_ARENA_NONE: there is nothing to say of it any more,
  * or not yet. One that is not durable, or not decided, may be read; to be kept elsewhere it has
  * to be. */
@@ -21,6 +31,9 @@ static tr_ref find_record(const struct tr_replication *replication,
         return TR_ARENA_NONE;
     tr_store_head(store, ref, head);
     bool is_early = message->kind == MESSAGE_COPY && tr_pending_is_fresh(replication, head);
+    bool is_stored = message->kind == MESSAGE_COPY || message->kind == MESSAGE_OUTCOME;
+    if (is_stored && is_beyond_unsafe(replication, head))
+        return TR_ARENA_NONE;
     bool is_said = is_read || (!tr_hold_is_open(replication, head) && !is_early);
     return is_said ? ref : TR_ARENA_NONE;
 }

@@ -9,6 +9,15 @@
 #define KNOWN_SHARE    32  /* of the memory, for tombstones that are where they should be; */
 #define PENDING_SHARE  2   /* for all of them */
 
+tr_steady_ms tr_tombstone_ended_at(const struct tr_replication *replication,
+                                   const struct tr_head *head)
+{
+    bool is_keyed = (head->flags & TR_RECORD_KEYED) != 0;
+    tr_steady_ms kept_ms = head->due_ms - head->lag_ms;
+    TR_ASSERT((head->flags & TR_RECORD_TOMBSTONE) != 0);
+    return kept_ms - (is_keyed ? replication->config.keyed_keep_ms : TR_TOMBSTONE_MS);
+}
+
 /* One that is away may come back with something that nobody here has heard of, and needs a while to
  * show it. */
 static bool are_all_up(const struct tr_replication *replication)

@@ -11,6 +11,10 @@
 
 #include "replication/replication.h"
 
+/* When the record ended, by this node's steady time. */
+tr_steady_ms tr_tombstone_ended_at(const struct tr_replication *replication,
+                                   const struct tr_head *head);
+
 /* Whether this one may go now, of as many as there are. */
 bool tr_tombstone_may_forget(struct tr_replication *replication, tr_ref ref,
                              const struct tr_head *head, uint64_t tombstones);

@@ -92,6 +92,8 @@
     X(TAKEOVER, "a backup pops at once since those before it are down")                            \
     X(LATE_TURN, "a backup pops since those before it were silent too long")                       \
     X(HANDED_OVER, "a receiver was not reached, and another node tries")                           \
+    X(BEYOND_UNSAFE, "a timer is not shown beyond a failed pop that is not safe yet")              \
+    X(TOMBSTONE_AGAIN, "a tombstone that a node may have lost is sent to it again")                \
     X(SPLIT_OFF, "a failed pop splits off")                                                        \
     X(CATCHUP, "a node catches up")                                                      \
     X(CATCHUP_AGAIN, "a node that stood still catches up again")                          \

@@ -18,8 +18,9 @@ static void write_log(struct world *world, uint32_t index, const struct tr_effec
     struct machine *machine = &world->machines[index];
     struct sim_pending pending = {.what = HAPPENS_SYNC, .number = effect->of.log.end};
     sim_disk_write(&machine->disk, effect);
-    bool is_slow = world->faults[SIM_SYNC] && !world->is_healed && sim_chance(world, 40);
-    sim_plan(world, index, pending, 1 + sim_draw(world, is_slow ? 400 : 4));
+    bool may_be_slow = world->faults[SIM_SYNC] || world->is_lone;
+    bool is_slow = may_be_slow && !world->is_healed && sim_chance(world, 40);
+    sim_plan(world, index, pending, 1 + world->sync_ms + sim_draw(world, is_slow ? 400 : 4));
 }
 
 static void allocate(struct world *world, uint32_t index, const struct tr_effect *effect)

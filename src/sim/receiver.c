@@ -2,8 +2,46 @@
 /* Receivers: what is popped, and how that is answered. */
 #include "sim/world.h"
 
+#include "timers/book.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+#define TOMBSTONE_MS 15000 /* a tombstone is kept at least as long */
+#define KNOWN_MS     800   /* what one node has known for so long, those linked to it know */
+
+/* Whether a machine has known for a while that this pop was made: the timer is over there. */
+static bool is_over_at(const struct world *world, uint32_t index, const struct tr_record *popped)
+{
+    const struct machine *machine = &world->machines[index];
+    struct tr_node_walk walk = {.hash = tr_book_hash(popped->head.key.id)};
+    struct tr_record record;
+    while (machine->is_ready && tr_node_next_record(machine->node, &walk, &record) &&
+           record.head.key.id == popped->head.key.id) {
+        tr_steady_ms kept_ms = record.head.due_ms - record.head.lag_ms;
+        bool is_old = kept_ms + KNOWN_MS < tr_node_steady(machine->node) + TOMBSTONE_MS;
+        if (tr_key_equals(&record.head.key, &popped->head.key) && is_old && walk.is_safe &&
+            (record.head.flags & TR_RECORD_TOMBSTONE) != 0 &&
+            (record.head.flags & TR_RECORD_KEYED) == 0 &&
+            tr_order_compare(&record.head.order, &popped->head.order) > 0)
+            return true;
+    }
+    return false;
+}
+
+/* What another node knows, it must have been told, when both have been linked for a while. */
+static void check_known(struct world *world, uint32_t index, const struct tr_record *popped)
+{
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        const struct link *link = &world->links[i < index ? i : index][i < index ? index : i];
+        const struct machine *machine = &world->machines[i];
+        bool is_heard = i != index && machine->is_running && link->is_up &&
+                        world->now_ms > link->up_ms + KNOWN_MS + 4 * world->latency_ms &&
+                        machine->paused_until_ms + KNOWN_MS < world->now_ms;
+        if (is_heard && is_over_at(world, i, popped))
+            sim_break(world, "a pop that another node knew to be over");
+    }
+}
 
 void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effect)
 {
@@ -18,6 +56,8 @@ void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effec
     if (write < world->model.count)
         world->model.writes[write].fired_id = record.head.key.id;
     sim_model_fire(&world->model, write, sequence, world->now_ms, 0);
+    if (world->is_lone && !world->is_tight && !world->options->is_hostile)
+        check_known(world, index, &record);
     unsigned status = world->is_healed ? 200 : world->receiver_status[write % RECEIVERS];
     struct sim_pending pending = {
         .what = HAPPENS_CALLBACK,

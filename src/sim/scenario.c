@@ -261,6 +261,8 @@ static void obey(struct scenario *scenario, char **words, int count)
             world->receiver_status[3] = (unsigned)strtoul(words[1], NULL, 10);
     else if (strcmp(word, "slow") == 0)
         world->slow_ms = strtoull(words[1], NULL, 10);
+    else if (strcmp(word, "sync") == 0)
+        world->sync_ms = strtoull(words[1], NULL, 10);
     else if (strcmp(word, "quiet") == 0 || strcmp(word, "aloud") == 0)
         world->is_telling = strcmp(word, "aloud") == 0;
     else

@@ -108,7 +108,8 @@ struct world {
     uint64_t token;
     uint32_t recent;                     /* the write that was acknowledged last */
     unsigned receiver_status[RECEIVERS]; /* 0: nobody listens */
-    uint64_t slow_ms;                    /* what they take, in a scenario */
+    uint64_t slow_ms;                    /* what they take, in a scenario; */
+    uint64_t sync_ms;                    /* and what a write to disk takes */
     uint64_t fired_ms;                   /* when the last callback was made */
     bool is_healed;
     bool is_lone;         /* one node at a time may be away */
