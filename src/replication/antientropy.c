@@ -189,8 +189,8 @@ static struct tr_index_walk resume(const struct tr_replication *replication,
     return tr_index_seek(replication->store->index, progress->cursor);
 }
 
-/* Whether a node may have lost a tombstone that it has told of itself: what came of a pop is told at
- * once, and a node that was killed before it was on disk would pop again. */
+/* Whether a node may have lost a tombstone that it has told of itself: what came of a pop is
+ * told at once, and a node that was killed before it was on disk would pop again. */
 static bool may_have_lost(const struct tr_replication *replication, uint16_t index,
                           const struct tr_head *record)
 {

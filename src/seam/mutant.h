@@ -24,12 +24,12 @@
     X(ONE_LIST, "one-list", "while it moves, only the new list is told", "")                       \
     X(ARM_BEFORE_DROPS, "arm-before-drops",                                                        \
       "the new list pops before the old one has let go", "")                                       \
-    X(PAGE_BY_DUE, "page-by-due", "rebalancing walks by due time, not by a cursor", "")               \
+    X(PAGE_BY_DUE, "page-by-due", "rebalancing walks by due time, not by a cursor", "")            \
     X(NO_CATCHUP, "no-catchup", "a node that starts pops at once", "")                             \
     X(NO_CLAIMS, "no-claims", "a slow pop is not claimed", "")                                     \
     X(NO_TAKEOVER, "no-takeover", "a dead node's pops wait for their position", "")                \
     X(FORGET_AT_ONCE, "forget-at-once", "tombstones are forgotten when they are written", "")      \
-    X(NO_HINT, "no-hint", "no node is hinted for one that is down", "")                  \
+    X(NO_HINT, "no-hint", "no node is hinted for one that is down", "")                            \
     X(TORN_IS_DAMAGE, "torn-is-damage", "a torn tail passes for damage", "alone")                  \
     X(UNDECIDED_POPS, "undecided-pops",                                                            \
       "a write pops before its coordinator has decided", "calm")                                   \
@@ -42,7 +42,7 @@
       "a node whose log was full goes on as if it had missed nothing", "full")
 
 #define TR_RULES_LIST(X)                                                                           \
-    X(HINTED, "a node is hinted")                                                             \
+    X(HINTED, "a node is hinted")                                                                  \
     X(REDRAWN, "an id is drawn again since a replica is down")                                     \
     X(STALE, "a stamp is raised above one that is held")                                           \
     X(EXISTS, "an id is taken")                                                                    \
@@ -54,7 +54,7 @@
     X(REDRIVEN, "dead pops are tried again on another node")                                       \
     X(FULL, "a copy is refused for want of room")                                                  \
     X(ADMISSION, "a new timer is refused since a replica is full")                                 \
-    X(PENDING, "a node that was told and kept silent is sent the record")                             \
+    X(PENDING, "a node that was told and kept silent is sent the record")                          \
     X(HIGHER, "a lower copy is answered with a higher one")                                        \
     X(STRAY_LEARNS, "a copy that should not be there is let go for a higher one")                  \
     X(COMPARED, "a bucket is equal, and its records are known to be there")                        \
@@ -67,7 +67,7 @@
     X(MOVE_AGAIN, "a move begins again, to other nodes")                                           \
     X(MOVE_WAITS, "a move waits for a pop that is near")                                           \
     X(MOVE_TAKEN, "a move is taken over from a node that is gone")                                 \
-    X(VIEWS_DIFFER, "rebalancing waits since views differ")                                           \
+    X(VIEWS_DIFFER, "rebalancing waits since views differ")                                        \
     X(DROP_SENT, "an old holder is told to let go")                                                \
     X(DROP_BUSY, "a drop waits for a callback")                                                    \
     X(DROP_REFUSED, "a drop meets something newer")                                                \
@@ -95,8 +95,8 @@
     X(BEYOND_UNSAFE, "a timer is not shown beyond a failed pop that is not safe yet")              \
     X(TOMBSTONE_AGAIN, "a tombstone that a node may have lost is sent to it again")                \
     X(SPLIT_OFF, "a failed pop splits off")                                                        \
-    X(CATCHUP, "a node catches up")                                                      \
-    X(CATCHUP_AGAIN, "a node that stood still catches up again")                          \
+    X(CATCHUP, "a node catches up")                                                                \
+    X(CATCHUP_AGAIN, "a node that stood still catches up again")                                   \
     X(LAST_IN_TURN, "a node that started lately leaves a pop to others")                           \
     X(CLOCK_CORRECTED, "a node that starts finds that its clock was set")                          \
     X(DRAINED, "a node stops, and others make its pops")                                           \
@@ -112,13 +112,13 @@
     X(CLAIMED_AT_ONCE, "a late pop is claimed when it is made")                                    \
     X(OVERTAKEN, "an outcome overtakes its write")                                                 \
     X(UNDECIDED, "a pop waits until its write is decided")                                         \
-    X(JOINED_LATE, "one that ran alone joins others and catches up")                       \
+    X(JOINED_LATE, "one that ran alone joins others and catches up")                               \
     X(ANNOUNCED_AGAIN, "an announcement takes too long, and is made again with more time")         \
     X(STRAY_WAITS, "a copy that its list does not name is left to those it names")                 \
     X(RECLAIM_FULL, "a full disk is gone through for garbage")                                     \
     X(NOT_POPPING, "a node whose log is full leaves its pops to others")                           \
     X(DEAF_NO_MORE, "a node whose log was full hears what it has missed")                          \
-    X(MISSED, "a node that catches up cannot keep what it is told")                                 \
+    X(MISSED, "a node that catches up cannot keep what it is told")                                \
     X(LEFT_TO_OTHERS, "a node alone in its view leaves a pop to others")                           \
     X(END_SPREAD, "one that was away hears of an end, and may have moved what it ended")           \
     X(FULL_OF_LIVE, "a full disk takes no new record")                                             \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A single node in a world of its own: its disk, its receivers and its clock. alone.c has its life. */
+/* A single node in a world of its own: its disk, its receivers, its clock. alone.c has its life. */
 #ifndef TR_SIM_ALONE_NODE_H
 #define TR_SIM_ALONE_NODE_H
 

@@ -11,10 +11,10 @@
 #ifndef TR_SHELL_CALLBACK_CALL_H
 #define TR_SHELL_CALLBACK_CALL_H
 
+#include "http/http.h"
 #include "shell/callback/caller.h"
 #include "shell/callback/tls.h"
 #include "shell/names.h"
-#include "http/http.h"
 #include "wire/uri.h"
 
 #define TR_CALLBACK_POOLS 4096 /* buckets, a power of two */

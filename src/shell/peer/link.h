@@ -11,10 +11,10 @@
 #ifndef TR_SHELL_PEER_LINK_H
 #define TR_SHELL_PEER_LINK_H
 
+#include "http/http.h"
 #include "shell/stream.h"
 #include "wire/frame.h"
 #include "wire/greeting.h"
-#include "http/http.h"
 
 enum tr_link_stage {
     TR_LINK_CONNECTING, /* dialled */
