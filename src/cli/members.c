@@ -78,6 +78,7 @@ static bool read_seen(struct tr_json *json, struct tr_told *told)
         {"clock-ms-ahead", NULL, 0, NULL, NULL, &seen.clock_ms},
         COUNT("queued", &seen.queued),
         COUNT("pending", &seen.pending),
+        COUNT("owed", &seen.pending), /* as nodes of an earlier version say it */
         COUNT("fill-percent", &seen.fill),
     };
     enum tr_json_token token;

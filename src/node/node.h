@@ -112,7 +112,7 @@ struct tr_node_stats {
     bool is_disk_full;   /* new timers are refused, */
     bool is_log_full;    /* and pops wait */
     bool is_serving;     /* it takes requests, */
-    bool is_popping;     /* and makes pops: it waits for no barrier */
+    bool is_popping;     /* and makes pops: it has caught up */
     bool is_rebalancing; /* it may hold records that belong elsewhere */
     bool is_ahead;       /* its clock is, of most others': it takes no writes */
 };

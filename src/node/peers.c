@@ -25,8 +25,8 @@ static bool may_tell(const struct tr_node *node, uint16_t index)
            (node->replication.is_serving && node->replication.progress[index].has_missed);
 }
 
-/* Whether a node that waits at its barrier has yet to hear something from this one. */
-static bool owes(struct tr_node *node, uint16_t index)
+/* Whether a node that catches up has yet to hear something from this one. */
+static bool has_more_for(struct tr_node *node, uint16_t index)
 {
     const struct tr_peer *peer = &node->cluster.peers[index];
     const struct tr_progress *progress = &node->replication.progress[index];
@@ -48,7 +48,7 @@ static uint8_t beat_flags(struct tr_node *node, uint16_t index)
     return (uint8_t)((has_backlog ? TR_BEAT_BACKLOG : 0) | (is_popping ? TR_BEAT_POPPING : 0) |
                      (is_serving ? TR_BEAT_READY : 0) |
                      (node->replication.rebalance.is_rebalancing ? TR_BEAT_REBALANCING : 0) |
-                     (may_tell(node, index) && owes(node, index) ? TR_BEAT_PENDING : 0));
+                     (may_tell(node, index) && has_more_for(node, index) ? TR_BEAT_PENDING : 0));
 }
 
 static void fill_beat(void *context, uint16_t index, struct tr_frame *frame)
@@ -75,7 +75,7 @@ static void beat_heard(void *context, uint16_t index, const struct tr_frame *fra
     }
     if (is_full || (peer->flags & TR_BEAT_POPPING) != 0)
         progress->has_missed = is_full;
-    /* Said after it has heard of this barrier, not before a pause of ours. */
+    /* Said after it has heard that this node catches up, not before a pause of ours. */
     bool is_fresh = frame->heard_ms >= node->replication.catchup_ms;
     progress->has_told |= is_fresh && (peer->flags & TR_BEAT_PENDING) == 0;
     tr_claim_backlog_heard(&node->pops, index);
@@ -91,7 +91,6 @@ static void link_lost(void *context, uint16_t index)
     struct tr_progress *progress = &node->replication.progress[index];
     while (progress->pending.count > 0)
         tr_fifo_pop(&progress->pending, &node->arena);
-    progress->lost_ms = node->time.now_ms;
     progress->has_told = false;
     progress->is_behind = true;
     progress->cursor = 0;
@@ -121,7 +120,8 @@ static void greeted(void *context, uint16_t index)
 static void up_changed(void *context, uint16_t index)
 {
     struct tr_node *node = context;
-    (void)index;
+    if (!node->cluster.peers[index].is_up)
+        node->replication.progress[index].down_ms = node->time.now_ms;
     tr_rebalance_again(&node->replication); /* another may move a record now, or be hinted */
     tr_operations_look(&node->replication);
 }

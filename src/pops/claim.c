@@ -111,7 +111,7 @@ void tr_claim_now(struct tr_pops *pops)
         pops->time->steady_ms + CLAIM_MS; /* what is due by then is not claimed yet */
 }
 
-/* Claims what is still under way; what is settled falls out. */
+/* Claims what is still under way; what has ended falls out. */
 void tr_claim_run(struct tr_pops *pops)
 {
     look_for_backlog(pops);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Claims: a pop that is not settled a second after it was handed out is claimed by the node that
+ * Claims: a pop that has not ended a second after it was handed out is claimed by the node that
  * makes it, and again each second while it waits for its receiver or is under way; one that is made
  * late, at once. Whoever hears of a claim holds back for three seconds. So a slow receiver is not
  * called twice; and nobody waits for the dead, since a claim is void when its node is down or has

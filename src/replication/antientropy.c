@@ -13,7 +13,7 @@
 #define WINDOW        64   /* messages that a walk keeps ahead */
 #define PENDING_TIGHT 1024 /* records that may be owed while memory is short */
 #define PATIENCE_MS   2000 /* for the other's sums */
-#define LOSABLE_MS    5000 /* what is older was on disk when a link was lost */
+#define LOSABLE_MS    5000 /* what is older was on disk when a node went down */
 #define EARLY_MS      1500 /* by then what was not sent yet, since its write was under way, is */
 
 static bool bit(const uint64_t *bits, unsigned at)
@@ -194,10 +194,10 @@ static struct tr_index_walk resume(const struct tr_replication *replication,
 static bool may_have_lost(const struct tr_replication *replication, uint16_t index,
                           const struct tr_head *record)
 {
-    tr_mono_ms lost_ms = replication->progress[index].lost_ms;
+    tr_mono_ms down_ms = replication->progress[index].down_ms;
     return (record->flags & TR_RECORD_TOMBSTONE) != 0 && tr_set_is_listed(record, index) &&
            tr_tombstone_ended_at(replication, record) + LOSABLE_MS >=
-               lost_ms + replication->time->steady_base;
+               down_ms + replication->time->steady_base;
 }
 
 /* One record of the walk. False: there is no room for more now. */

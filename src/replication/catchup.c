@@ -123,8 +123,9 @@ tr_mono_ms tr_catchup_wake_at(const struct tr_replication *replication)
     return at > replication->time->now_ms ? at : replication->time->now_ms + LOOK_MS;
 }
 
-/* What is not kept now is sent again. At its barrier this node waits for that: it says that it has
- * missed something, and others that they owe nothing only when it has acknowledged everything. */
+/* What is not kept now is sent again. While it catches up this node waits for that: it says that
+ * it has missed something, and others that they owe nothing only when it has acknowledged
+ * everything. */
 void tr_catchup_miss(struct tr_replication *replication, uint16_t peer)
 {
     if (replication->is_popping || !replication->log->is_running)
@@ -163,7 +164,7 @@ void tr_catchup_pass_up(struct tr_replication *replication, uint16_t peer,
 }
 
 /* While the log is full, what comes of a pop could not be kept: others make them. Nor is anything
- * kept of what others say of theirs: they owe that, and when there is room again the barrier waits
+ * kept of what others say of theirs: they owe that, and when there is room again, catching up waits
  * for it. */
 void tr_catchup_mind_log(struct tr_replication *replication)
 {
@@ -180,5 +181,5 @@ void tr_catchup_mind_log(struct tr_replication *replication)
         tr_catchup_begin(replication);
     }
     replication->was_exhausted = is_exhausted;
-    replication->has_missed |= is_exhausted; /* until the barrier is passed */
+    replication->has_missed |= is_exhausted; /* until it has caught up */
 }

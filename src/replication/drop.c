@@ -82,8 +82,8 @@ static bool is_kept(struct tr_replication *replication, uint16_t peer, const str
     return false;
 }
 
-/* Of a record with stand-ins not all nodes could be reached when it was written: who has moved it
- * may still reach fewer of them than this one does. They hear that it has moved on. */
+/* Of a record with hinted nodes not all nodes could be reached when it was written: who has
+ * moved it may still reach fewer of them than this one does. They hear that it has moved on. */
 static void spread_drop(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *named, const struct tr_head *held)
 {

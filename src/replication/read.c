@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking other nodes for a client: what they hold of a timer, of which the highest wins; or to try
- * its dead pops again. A create with a key asks first, too. */
+/* Reading for a client: what other nodes hold of an id, of which the highest wins; or having them
+ * perform what the store alone understands. A create of a keyed record reads first, too. */
 #include "replication/operation.h"
 
 #include "cluster/peer.h"

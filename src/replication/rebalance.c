@@ -34,7 +34,8 @@ static bool views_agree(const struct tr_replication *replication)
     return true;
 }
 
-/* Others stand in for one that stops or starts, this one too, and it may be the last to know. */
+/* For a node that stops or starts others are hinted; for this one too, and it may be the last to
+ * know. */
 bool tr_rebalance_is_wide(const struct tr_replication *replication)
 {
     bool is_wide = replication->rebalance.is_rebalancing || !replication->log->is_running;
@@ -72,9 +73,9 @@ void tr_rebalance_again(struct tr_replication *replication)
     replication->rebalance.cursor = 0;
 }
 
-/* Who should move it may have let it go for something higher that this node has not heard of: it is
- * shown first to who would have that, then to who should move it. A few in a walk: those that are
- * only on their way are gone by the next one. */
+/* The node that should move a record may have dropped it for a higher state that this node has not
+ * heard of: the copy is sent first to the nodes where the view places the record, then to the node
+ * that should move it. A few in a walk: copies that are only on their way are gone by the next. */
 static void offer(struct tr_replication *replication, uint16_t mover, const struct tr_head *record,
                   bool may_send)
 {

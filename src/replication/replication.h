@@ -70,7 +70,7 @@ struct tr_progress {
     tr_mono_ms pending_ms;  /* when these are looked at next */
     /* The walk has met a write that was under way: not sent until then. */
     tr_mono_ms early_until_ms;
-    tr_mono_ms lost_ms;          /* when its link was, last */
+    tr_mono_ms down_ms;          /* when it went down last */
     tr_mono_ms unnoted_until_ms; /* it claims more than can be noted: all is held back for it */
 
     enum tr_compare compare;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing for a client: it places the timer, stamps the record, sends it to every node of the list
+ * Writing for a client: it places the record, stamps it, sends it to every node of its replica set
  * and answers when enough of them have it on disk: as many as were asked for, or as there are nodes
  * up.
  *
  *   STALE, a higher version is there: stamped above it, sent again
- *   EXISTS, another timer has the id: another id, sent again
- *   silent for a quarter of a second, down or full: a stand-in, sent again
+ *   EXISTS, another record has the id: another id, sent again
+ *   silent for a quarter of a second, down or full: another node is hinted, sent again
  *   enough have it, or half a second is over and one has: those who may hold what was replaced are
- *   told to let it go, who the list knows of, and, while records may be elsewhere than placed,
- *   every node that is up
+ *   told to drop it: those the replica set knows of, and, while records may be elsewhere than
+ *   placed, every node that is up
  *   answered  done; or unknown, when nobody has it, or one that is up has not dropped what was
  *             replaced
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What operators ask a node about the cluster: how it is, another list of nodes, settling now.
+ * What operators ask a node about the cluster: how it is, another list of nodes, rebalancing now.
  *
  * To set the nodes one proves that one knows the cluster's secret, by a HMAC over the node's
  * address, its challenge and the text; the challenge is good once. Without a secret it is taken

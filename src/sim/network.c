@@ -132,7 +132,7 @@ void sim_send(struct world *world, uint32_t from, const struct tr_effect *effect
     sim_plan(world, to, pending, at - world->now_ms);
 }
 
-/* It has passed its barrier: one that has not takes no writes. */
+/* It has caught up: one that has not takes no writes. */
 static bool is_serving(const struct machine *machine)
 {
     struct tr_node_stats stats;

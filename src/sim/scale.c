@@ -105,7 +105,7 @@ static void free_places(struct places *places)
     free(places->lists);
 }
 
-/* Step 1, until all is settled, and step 3. */
+/* Step 1, until all is rebalanced, and step 3. */
 static bool scale(struct world *world)
 {
     uint64_t end_ms = world->now_ms + SETTLE_MS;
