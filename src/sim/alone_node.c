@@ -193,11 +193,12 @@ static void carry_out(struct alone *world, const struct tr_effect *effect)
 
 /* Effects of one step are independent: they are carried out in any order, but for the disk's own,
  * which are a queue. */
-void alone_step(struct alone *world, struct tr_event *event)
+static void step_node(struct alone *world, struct tr_event *event, bool has_more)
 {
     event->now_ms = world->now_ms - world->boot_ms;
     event->wall_ms = (uint64_t)((int64_t)world->now_ms + world->wall_step);
-    event->has_more = alone_draw(world, 3) == 0;
+    event->has_more = has_more;
+    world->is_turn_open = has_more;
     tr_node_step(world->node, event, world->effects);
     world->steps++;
     uint32_t count = world->effects->count;
@@ -218,6 +219,11 @@ void alone_step(struct alone *world, struct tr_event *event)
     }
     if (alone_draw(world, 64) == 0 && !tr_node_valid(world->node))
         world->model.broken = "the node's structures disagree";
+}
+
+void alone_step(struct alone *world, struct tr_event *event)
+{
+    step_node(world, event, alone_draw(world, 3) == 0);
 }
 
 static void tick(struct alone *world)
@@ -343,6 +349,11 @@ static void happen(struct alone *world, uint32_t index)
 /* Lets the next thing happen, at `limit_ms` at the latest. False: nothing before that. */
 bool alone_advance(struct alone *world, uint64_t limit_ms)
 {
+    if (world->is_turn_open) {
+        struct tr_event event = {.kind = TR_EVENT_TICK};
+        step_node(world, &event, false);
+        return true;
+    }
     tr_mono_ms wake = tr_node_wake_at(world->node);
     uint64_t wake_ms = wake == TR_NEVER ? UINT64_MAX : wake + world->boot_ms;
     wake_ms = wake_ms > world->now_ms ? wake_ms : world->now_ms;

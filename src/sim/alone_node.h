@@ -80,6 +80,7 @@ struct alone {
     bool is_healed;
     bool is_ready;
     bool is_stopped;
+    bool is_turn_open; /* the node was told that more comes before time goes on */
     uint32_t epoch;
     uint64_t seed;
     enum tr_mutant mutant;
