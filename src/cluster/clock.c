@@ -15,6 +15,7 @@ uint64_t tr_clock_stamp(struct tr_cluster *cluster, uint64_t above)
     uint64_t stamp = tr_clock_now(cluster);
     stamp = stamp > before ? stamp : before + 1;
     stamp = stamp > above ? stamp : above + 1;
+    TR_ASSERT(stamp > before && stamp > above);
     cluster->last_stamp = stamp;
     if (stamp >= log->ceiling) {
         uint64_t ceiling = stamp + ((uint64_t)TR_CEILING_MS << 16);
@@ -32,6 +33,7 @@ void tr_clock_hear(struct tr_cluster *cluster, uint64_t stamp)
         return;
     if (stamp_ms > steady_ms + cluster->ahead_ms)
         cluster->ahead_ms = stamp_ms - steady_ms;
+    TR_ASSERT(cluster->ahead_ms <= TR_SKEW_MS || stamp_ms <= steady_ms + cluster->ahead_ms);
     cluster->last_stamp = stamp > cluster->last_stamp ? stamp : cluster->last_stamp;
 }
 
@@ -44,6 +46,7 @@ bool tr_clock_is_ahead(const struct tr_cluster *cluster)
         up += peer->is_up;
         behind += peer->is_up && peer->clock_ms < -(int64_t)TR_SKEW_MS;
     }
+    TR_ASSERT(behind <= up);
     if (behind * 2 > up)
         tr_cover(cluster->trial, RULE_SKEWED);
     return behind * 2 > up;

@@ -37,7 +37,7 @@ struct tr_member {
 
 struct tr_view {
     uint64_t id;
-    uint32_t count; /* nodes of the new cluster; 0: there is no view, and the node is alone */
+    uint32_t count;                     /* nodes of the new cluster; 0: there is no view yet */
     uint16_t placed[TR_VIEW_NODES_MAX]; /* the members that the map's nodes are */
     struct tryst_place_map *map;
     size_t map_size;
@@ -66,10 +66,16 @@ struct tr_message {
     uint32_t next; /* for the same node, or of the free ones */
     enum tr_message_kind kind;
     enum tr_frame_result result; /* of ANSWER */
-    uint8_t mask; /* of MARK; of DROP: 1, that order alone; of ANSWER: 1, look at the record */
+    union {                      /* by its kind */
+        bool has_record;         /* of ANSWER: what is held goes with it */
+        enum tr_ask_mode ask;
+        uint8_t places;     /* of MARK: those of the list that have the record */
+        bool is_taken_back; /* of DROP: that write alone, as if it had not been */
+        bool is_wanted;     /* of DROPPED: it never was here, and is asked for */
+    } of;
     uint64_t operation;
     struct tr_key key;
-    struct tr_order order; /* of ASK: the mode as attempt, the sequence */
+    struct tr_order order; /* of ASK: the sequence of the pop that is meant, or 0 */
 };
 
 /* Messages of one kind for one node. */
@@ -79,13 +85,18 @@ struct tr_queue {
     uint32_t count;
 };
 
+enum tr_link {
+    LINK_DOWN,
+    LINK_OPEN,    /* nothing was heard on it yet */
+    LINK_GREETED, /* the other node's HELLO was */
+};
+
 /* Another node, as the link to it shows it. By member. */
 struct tr_peer {
-    bool is_linked;
-    bool is_greeted;  /* its HELLO was heard */
-    bool has_greeted; /* ours was sent */
+    enum tr_link link;
+    bool has_greeted; /* our own HELLO was sent */
     bool is_sending;  /* a frame is on its way to the link */
-    bool is_up;       /* greeted, and heard of lately */
+    bool is_up;       /* it has greeted, and was heard of lately */
     bool has_store;   /* it has greeted before: */
     uint8_t store_id[TR_LOG_STORE_ID_SIZE];
     uint64_t incarnation;
@@ -149,5 +160,11 @@ struct tr_cluster {
     uint8_t *frames; /* those of one step */
     size_t frames_size;
 };
+
+/* There is no other node, nor ever was: whatever there is, is here. */
+static inline bool tr_cluster_is_alone(const struct tr_cluster *cluster)
+{
+    return cluster->member_count == 1;
+}
 
 #endif

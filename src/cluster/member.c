@@ -16,6 +16,7 @@ struct tr_span tr_member_address(const struct tr_cluster *cluster, uint16_t inde
 
 bool tr_member_is_named(const struct tr_cluster *cluster, uint16_t index)
 {
+    TR_ASSERT(cluster->member_count <= TR_LOG_NODES_MAX);
     return index < cluster->member_count && cluster->members[index].address_size > 0;
 }
 
@@ -51,6 +52,7 @@ uint16_t tr_member_intern(struct tr_cluster *cluster, struct tr_span address, ui
         return index;
     index = (uint16_t)cluster->member_count;
     tr_member_set(cluster, index, address);
+    TR_ASSERT(tr_member_find(cluster, address) == index);
     tr_members_log(cluster);
     return index;
 }
@@ -68,6 +70,7 @@ void tr_members_log(struct tr_cluster *cluster)
 
 void tr_members_complete(struct tr_cluster *cluster)
 {
+    TR_ASSERT(cluster->member_count > 0 && cluster->members[0].address_size > 0);
     for (uint32_t i = 1; i < cluster->member_count; i++) {
         char name[16] = "lost-";
         struct tr_writer out = tr_writer_on(name + 5, sizeof name - 5);

@@ -13,12 +13,13 @@ _Static_assert(BULK_SIZE <= BATCH_SIZE && BATCH_SIZE < FRAME_ROOM, "a frame has 
 
 bool tr_outbox_can_send(const struct tr_cluster *cluster, uint16_t index, enum tr_message_kind kind)
 {
+    TR_ASSERT(index != 0 && index < cluster->member_count);
     const struct tr_peer *peer = &cluster->peers[index];
     uint32_t share = cluster->messages_max / PEER_SHARE;
     bool is_bulk = kind >= MESSAGE_DROP; /* it leaves room for what somebody waits for */
     bool is_empty =
         cluster->message_free == TR_QUEUE_END && cluster->message_fresh == cluster->messages_max;
-    return peer->is_greeted && peer->count < (is_bulk ? share / 2 : share) && !is_empty;
+    return peer->link == LINK_GREETED && peer->count < (is_bulk ? share / 2 : share) && !is_empty;
 }
 
 bool tr_outbox_send(struct tr_cluster *cluster, uint16_t index, struct tr_message message)
@@ -59,6 +60,7 @@ static void drop_first(struct tr_cluster *cluster, struct tr_peer *peer, struct 
 
 void tr_outbox_clear(struct tr_cluster *cluster, uint16_t index)
 {
+    TR_ASSERT(index != 0 && index < cluster->member_count);
     struct tr_peer *peer = &cluster->peers[index];
     for (unsigned kind = 0; kind < MESSAGE_KINDS; kind++) {
         while (peer->queues[kind].count > 0)
@@ -71,6 +73,7 @@ void tr_outbox_clear(struct tr_cluster *cluster, uint16_t index)
 
 bool tr_outbox_has_frame_room(const struct tr_cluster *cluster, const struct tr_effects *out)
 {
+    TR_ASSERT(cluster->frames_size <= TR_FRAMES_SIZE);
     size_t most = FRAME_ROOM + cluster->entry_max;
     return tr_effects_has_room(out, 8) && TR_FRAMES_SIZE - cluster->frames_size >= most;
 }
@@ -127,6 +130,8 @@ static enum tr_frame_kind frame_of(enum tr_message_kind kind)
 void tr_outbox_send_queue(struct tr_cluster *cluster, uint16_t index, enum tr_message_kind kind,
                           struct tr_effects *out)
 {
+    TR_ASSERT(index != 0 && index < cluster->member_count);
+    TR_ASSERT(cluster->peers[index].queues[kind].count > 0);
     struct tr_peer *peer = &cluster->peers[index];
     struct tr_queue *queue = &peer->queues[kind];
     struct tr_frame frame = {.kind = frame_of(kind), .heard_ms = peer->tick_ms};
@@ -148,6 +153,7 @@ void tr_outbox_send_queue(struct tr_cluster *cluster, uint16_t index, enum tr_me
 
 void tr_outbox_send_all(struct tr_cluster *cluster, uint16_t index, struct tr_effects *out)
 {
+    TR_ASSERT(index != 0 && index < cluster->member_count);
     struct tr_peer *peer = &cluster->peers[index];
     bool is_starting = (peer->flags & TR_BEAT_READY) == 0; /* by samples it corrects its clock */
     if (is_starting && peer->queues[MESSAGE_OUTCOME].count > 0 &&

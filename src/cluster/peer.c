@@ -16,11 +16,13 @@ _Static_assert(TR_SUSPECT_MS > 2 * BEAT_MS, "one heartbeat may be lost");
 
 bool tr_peer_is_up(const struct tr_cluster *cluster, uint16_t member)
 {
+    TR_ASSERT(member < cluster->member_count);
     return member == 0 || cluster->peers[member].is_up;
 }
 
 bool tr_peer_is_serving(const struct tr_cluster *cluster, uint16_t member)
 {
+    TR_ASSERT(member < cluster->member_count);
     const struct tr_peer *peer = &cluster->peers[member];
     unsigned wanted = TR_BEAT_READY | TR_BEAT_POPPING;
     return member == 0 || (peer->is_up && (peer->flags & wanted) == wanted);
@@ -28,6 +30,7 @@ bool tr_peer_is_serving(const struct tr_cluster *cluster, uint16_t member)
 
 bool tr_peer_is_popping(const struct tr_cluster *cluster, uint16_t member)
 {
+    TR_ASSERT(member == TR_MEMBER_NONE || member < cluster->member_count);
     if (member == TR_MEMBER_NONE)
         return false;
     const struct tr_peer *peer = &cluster->peers[member];
@@ -37,6 +40,7 @@ bool tr_peer_is_popping(const struct tr_cluster *cluster, uint16_t member)
 
 bool tr_peer_knows_more(const struct tr_cluster *cluster, uint16_t peer)
 {
+    TR_ASSERT(peer != 0 && peer < cluster->member_count);
     return !tr_view_has_others(cluster) && cluster->peers[peer].view != cluster->view.id;
 }
 
@@ -47,7 +51,7 @@ void tr_peer_link_up(struct tr_cluster *cluster, uint16_t index)
     TR_ASSERT(index != 0 && index < cluster->member_count);
     struct tr_peer *peer = &cluster->peers[index];
     tr_peer_link_down(cluster, index);
-    peer->is_linked = true;
+    peer->link = LINK_OPEN;
     peer->linked_ms = cluster->time->now_ms;
     peer->heard_ms = cluster->time->now_ms;
     peer->echo_ms = 0;
@@ -58,8 +62,7 @@ void tr_peer_link_down(struct tr_cluster *cluster, uint16_t index)
     TR_ASSERT(index != 0 && index < cluster->member_count);
     struct tr_peer *peer = &cluster->peers[index];
     tr_outbox_clear(cluster, index);
-    peer->is_linked = false;
-    peer->is_greeted = false;
+    peer->link = LINK_DOWN;
     peer->has_greeted = false;
     peer->is_sending = false;
     peer->tick_ms = 0;
@@ -69,11 +72,13 @@ void tr_peer_link_down(struct tr_cluster *cluster, uint16_t index)
 
 void tr_peer_frame_sent(struct tr_cluster *cluster, uint16_t index)
 {
+    TR_ASSERT(index != 0 && index < cluster->member_count);
     cluster->peers[index].is_sending = false;
 }
 
 void tr_peer_reset(struct tr_cluster *cluster, uint16_t index, struct tr_effects *out)
 {
+    TR_ASSERT(index != 0 && index < cluster->member_count);
     tr_peer_link_down(cluster, index);
     if (tr_effects_has_room(out, 1))
         tr_effects_push(out, TR_EFFECT_LINK_RESET)->of.frame.peer = index;
@@ -83,9 +88,10 @@ void tr_peer_reset(struct tr_cluster *cluster, uint16_t index, struct tr_effects
 
 bool tr_peer_greet(struct tr_cluster *cluster, uint16_t index, struct tr_effects *out)
 {
+    TR_ASSERT(index != 0 && index < cluster->member_count);
     const struct tr_log *log = cluster->log;
     struct tr_peer *peer = &cluster->peers[index];
-    if (!peer->is_linked || peer->is_sending || !tr_outbox_has_frame_room(cluster, out))
+    if (peer->link == LINK_DOWN || peer->is_sending || !tr_outbox_has_frame_room(cluster, out))
         return false;
     if (peer->has_greeted)
         return true;
@@ -109,6 +115,7 @@ bool tr_peer_greet(struct tr_cluster *cluster, uint16_t index, struct tr_effects
 static void meet_store(struct tr_cluster *cluster, uint16_t index, const struct tr_frame *frame,
                        struct tr_effects *out)
 {
+    TR_ASSERT(frame->kind == TR_FRAME_HELLO);
     struct tr_peer *peer = &cluster->peers[index];
     const struct tr_log_incarnation *history = frame->of.hello.incarnations;
     uint32_t count = frame->of.hello.incarnation_count;
@@ -131,16 +138,17 @@ static void meet_store(struct tr_cluster *cluster, uint16_t index, const struct 
 static void hear_hello(struct tr_cluster *cluster, uint16_t index, const struct tr_frame *frame,
                        struct tr_effects *out)
 {
+    TR_ASSERT(frame->kind == TR_FRAME_HELLO && cluster->peers[index].link != LINK_DOWN);
     struct tr_peer *peer = &cluster->peers[index];
     uint32_t count = frame->of.hello.incarnation_count;
     uint64_t version = frame->of.hello.version;
-    if (peer->is_greeted || version < 1 || count == 0 ||
+    if (peer->link == LINK_GREETED || version < 1 || count == 0 ||
         !tr_span_equals(frame->of.hello.address, tr_member_address(cluster, index))) {
         tr_peer_reset(cluster, index, out);
         return;
     }
     meet_store(cluster, index, frame, out);
-    peer->is_greeted = true;
+    peer->link = LINK_GREETED;
     peer->version = (uint8_t)(version < TR_FRAME_VERSION ? version : TR_FRAME_VERSION);
     peer->trip_ms = 0;
     peer->view = frame->of.hello.view;
@@ -171,12 +179,14 @@ void tr_peer_beat(struct tr_cluster *cluster, uint16_t index, struct tr_effects 
 
 void tr_peers_beat_now(struct tr_cluster *cluster)
 {
+    TR_ASSERT(cluster->member_count > 0);
     for (uint32_t i = 1; i < cluster->member_count; i++)
         cluster->peers[i].beat_ms = cluster->time->now_ms;
 }
 
 static void hear_beat(struct tr_cluster *cluster, uint16_t index, const struct tr_frame *frame)
 {
+    TR_ASSERT(frame->kind == TR_FRAME_BEAT && cluster->peers[index].link == LINK_GREETED);
     struct tr_peer *peer = &cluster->peers[index];
     uint8_t memory_fill = frame->of.beat.memory_fill;
     uint8_t disk_fill = frame->of.beat.disk_fill;
@@ -196,6 +206,7 @@ static void hear_beat(struct tr_cluster *cluster, uint16_t index, const struct t
  * that become longer are believed little by little. */
 static void measure_trip(const struct tr_cluster *cluster, struct tr_peer *peer)
 {
+    TR_ASSERT(peer->echo_ms <= cluster->time->now_ms);
     uint64_t trip_ms = cluster->time->now_ms - peer->echo_ms;
     trip_ms = trip_ms < HEARS_MS ? trip_ms : HEARS_MS; /* what takes longer counts as down */
     if (peer->trip_ms == 0 || trip_ms < peer->trip_ms)
@@ -224,10 +235,10 @@ bool tr_peer_receive(struct tr_cluster *cluster, const struct tr_event *event,
     uint16_t index = event->of.frame.peer;
     struct tr_peer *peer = &cluster->peers[index];
     *reader = tr_reader_on(event->of.frame.bytes, event->of.frame.size);
-    if (!peer->is_linked)
+    if (peer->link == LINK_DOWN)
         return false;
     bool is_frame = tr_frame_get(reader, frame);
-    if (!is_frame || (!peer->is_greeted && frame->kind != TR_FRAME_HELLO) ||
+    if (!is_frame || (peer->link != LINK_GREETED && frame->kind != TR_FRAME_HELLO) ||
         is_too_old(cluster, frame)) {
         tr_peer_reset(cluster, index, out);
         return false;
@@ -248,10 +259,11 @@ bool tr_peer_receive(struct tr_cluster *cluster, const struct tr_event *event,
 
 void tr_peer_look(struct tr_cluster *cluster, uint16_t index, struct tr_effects *out)
 {
+    TR_ASSERT(index != 0 && index < cluster->member_count);
     struct tr_peer *peer = &cluster->peers[index];
     tr_mono_ms now_ms = cluster->time->now_ms;
     tr_mono_ms hears_ms = peer->echo_ms > peer->linked_ms ? peer->echo_ms : peer->linked_ms;
-    bool is_heard = peer->is_greeted && now_ms < peer->heard_ms + TR_SUSPECT_MS;
+    bool is_heard = peer->link == LINK_GREETED && now_ms < peer->heard_ms + TR_SUSPECT_MS;
     bool is_up = is_heard && now_ms < hears_ms + HEARS_MS;
     if (is_heard && !is_up)
         tr_cover(cluster->trial, RULE_ONE_WAY);
@@ -261,7 +273,7 @@ void tr_peer_look(struct tr_cluster *cluster, uint16_t index, struct tr_effects 
         tr_note(out, is_up ? TR_NOTE_PEER_UP : TR_NOTE_PEER_DOWN, 0, index);
         cluster->hooks.up_changed(cluster->hooks.context, index);
     }
-    if (peer->is_linked && now_ms >= peer->heard_ms + SILENT_MS) {
+    if (peer->link != LINK_DOWN && now_ms >= peer->heard_ms + SILENT_MS) {
         tr_cover(cluster->trial, RULE_HALF_OPEN);
         tr_peer_reset(cluster, index, out); /* the other end may not know of this link any more */
     }
@@ -269,9 +281,10 @@ void tr_peer_look(struct tr_cluster *cluster, uint16_t index, struct tr_effects 
 
 tr_mono_ms tr_peer_wake_at(const struct tr_cluster *cluster, uint16_t index)
 {
+    TR_ASSERT(index != 0 && index < cluster->member_count);
     const struct tr_peer *peer = &cluster->peers[index];
     tr_mono_ms now_ms = cluster->time->now_ms;
-    if (!peer->is_linked)
+    if (peer->link == LINK_DOWN)
         return TR_NEVER;
     tr_mono_ms at = peer->heard_ms + (peer->is_up ? TR_SUSPECT_MS : SILENT_MS);
     if (peer->is_sending)

@@ -28,6 +28,7 @@ static int by_name(const struct tryst_place_node *a, const struct tryst_place_no
 /* Insertion: a view has few nodes, and comes as it was written, mostly sorted. */
 static void sort_nodes(struct tryst_place_node *nodes, uint16_t *members, uint32_t count)
 {
+    TR_ASSERT(count <= TR_VIEW_NODES_MAX);
     for (uint32_t i = 1; i < count; i++) {
         for (uint32_t k = i; k > 0 && by_name(&nodes[k - 1], &nodes[k]) > 0; k--) {
             struct tryst_place_node node = nodes[k];
@@ -43,6 +44,7 @@ static void sort_nodes(struct tryst_place_node *nodes, uint16_t *members, uint32
 /* Everything that placement depends on. The order of the lines does not matter. */
 static uint64_t id_of(const struct tr_view_node *nodes, uint32_t count)
 {
+    TR_ASSERT(count > 0 && count <= TR_VIEW_NODES_MAX);
     uint64_t id = tr_hash_xxh3(placement.strategy, strlen(placement.strategy));
     for (uint32_t i = 0; i < count; i++)
         id += tr_hash_mix(tr_hash_xxh3(nodes[i].address.text, nodes[i].address.size) +
@@ -78,6 +80,7 @@ bool tr_view_set(struct tr_cluster *cluster, const struct tr_view_node *nodes, u
     for (uint32_t i = 0; i < count; i++)
         cluster->members[tr_member_find(cluster, nodes[i].address)].role = nodes[i].role;
     memcpy(view->placed, members, new_count * sizeof members[0]);
+    TR_ASSERT(new_count <= count);
     view->count = new_count;
     view->id = id_of(nodes, count);
     return true;
@@ -85,6 +88,7 @@ bool tr_view_set(struct tr_cluster *cluster, const struct tr_view_node *nodes, u
 
 bool tr_view_has_others(const struct tr_cluster *cluster)
 {
+    TR_ASSERT(cluster->member_count > 0);
     for (uint32_t i = 1; i < cluster->member_count; i++) {
         if (cluster->members[i].role != TR_ROLE_NONE)
             return true;
@@ -98,8 +102,13 @@ unsigned tr_view_place(const struct tr_cluster *cluster, tr_timer_id id, unsigne
     uint32_t nodes[TR_VIEW_NODES_MAX];
     const struct tr_view *view = &cluster->view;
     want = want < view->count ? want : view->count;
+    if (view->count <= 1) { /* there is no view yet, or nothing to choose from */
+        members[0] = view->placed[0];
+        return want;
+    }
     size_t count = tryst_place_lookup(view->map, tryst_place_key_of_id(view->map, id), want, nodes,
                                       view->workspace);
+    TR_ASSERT(count == want);
     for (size_t i = 0; i < count; i++)
         members[i] = view->placed[nodes[i]];
     return (unsigned)count;

@@ -10,6 +10,7 @@
 
 static bool fits(const struct tr_log *log, size_t size, size_t cap)
 {
+    TR_ASSERT(log->batch.size <= log->batch.cap);
     return tr_log_is_open(log) && log->batch.size + size <= cap;
 }
 
@@ -74,6 +75,7 @@ void tr_log_is_dead(struct tr_log *log, uint32_t segment, uint64_t size)
 
 void tr_log_put_number(struct tr_log *log, enum tr_log_type type, uint64_t number)
 {
+    TR_ASSERT(type != TR_LOG_RECORD && type != TR_LOG_SHORT);
     struct tr_log_entry entry = {.type = type, .number = number};
     tr_log_put(&log->batch, &entry);
     tr_log_appended(log);
@@ -93,6 +95,7 @@ bool tr_log_number(struct tr_log *log, enum tr_log_type type, uint64_t number)
 
 bool tr_log_member(struct tr_log *log, uint16_t index, struct tr_span address)
 {
+    TR_ASSERT(address.size > 0 && address.size <= TR_LOG_ADDRESS_MAX);
     struct tr_log_entry entry = {.type = TR_LOG_MEMBER, .number = index, .address = address};
     if (!log->config.has_log)
         return true;
@@ -107,11 +110,13 @@ bool tr_log_member(struct tr_log *log, uint16_t index, struct tr_span address)
 
 static struct tr_waiting *ticket(const struct tr_log *log, uint64_t at)
 {
+    TR_ASSERT(at < log->waiting_tail || at - log->waiting_head < log->config.waiting_cap);
     return &log->waiting[at & (log->config.waiting_cap - 1)];
 }
 
 bool tr_log_can_wait(const struct tr_log *log, uint32_t count)
 {
+    TR_ASSERT(log->waiting_head <= log->waiting_tail);
     return log->waiting_tail - log->waiting_head + count < log->config.waiting_cap;
 }
 
@@ -127,11 +132,13 @@ void tr_log_wait(struct tr_log *log, struct tr_waiting waiting)
     /* Nothing gathers, so it waits at most for what is under way. */
     if (log->batch.size == 0)
         waiting.batch--;
+    TR_ASSERT(waiting.batch >= log->durable || !log->config.has_log);
     *ticket(log, log->waiting_tail++) = waiting;
 }
 
 uint64_t tr_log_lag_ms(const struct tr_log *log)
 {
+    TR_ASSERT(log->waiting_head <= log->waiting_tail);
     if (log->waiting_head == log->waiting_tail)
         return 0;
     return log->time->now_ms - ticket(log, log->waiting_head)->since_ms;

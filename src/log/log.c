@@ -11,6 +11,7 @@
 
 bool tr_log_is_idle(const struct tr_log *log)
 {
+    TR_ASSERT(log->waiting_head <= log->waiting_tail);
     return !log->is_writing && log->batch.size == 0 && log->waiting_head == log->waiting_tail;
 }
 
@@ -47,6 +48,7 @@ void tr_log_written(struct tr_log *log, uint64_t written, uint64_t synced)
  * have been, also when nothing is written after it. */
 static void seal(struct tr_log *log)
 {
+    TR_ASSERT(!log->is_sealing);
     if (log->time->now_ms < seal_at(log) || !tr_log_has_reserve(log, SEAL_SIZE))
         return;
     for (unsigned i = 0; i < SEAL_SIZE; i++)

@@ -12,6 +12,7 @@ bool tr_log_is_oldest(const struct tr_log *log, uint32_t segment)
 
 bool tr_log_begin_copy(struct tr_log *log, size_t bound)
 {
+    TR_ASSERT(bound > 0);
     log->copy_start = log->batch.size;
     return log->batch.size <= log->batch.cap / 2 && tr_log_has_reserve(log, bound);
 }
@@ -49,6 +50,7 @@ static bool has_garbage(const struct tr_log *log)
  * copied for ever to gain nothing. */
 static bool is_worth_it(struct tr_log *log)
 {
+    TR_ASSERT(log->oldest <= log->segment);
     bool is_new = log->round_end == 0 || log->appended >= (int64_t)log->config.segment_size / 8;
     if (!log->is_refused) {
         log->round_end = 0;
@@ -62,6 +64,7 @@ static bool is_worth_it(struct tr_log *log)
 
 void tr_log_reclaim(struct tr_log *log, struct tr_effects *out)
 {
+    TR_ASSERT(log->oldest <= log->segment);
     if (!log->config.has_log)
         return;
     remove_oldest(log, out);

@@ -169,6 +169,7 @@ struct tr_log_check tr_log_replay(struct tr_log *log)
 
 bool tr_log_is_replayed(const struct tr_log *log)
 {
+    TR_ASSERT(log->recovery.index <= log->recovery.count);
     return log->recovery.index == log->recovery.count;
 }
 

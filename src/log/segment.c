@@ -25,12 +25,14 @@ uint64_t *tr_log_size_of(struct tr_log *log, uint64_t segment)
 uint64_t tr_log_segment_of(const struct tr_log *log, uint32_t low)
 {
     uint64_t back = (log->segment - low) & TR_LOG_SEGMENT_MASK;
+    TR_ASSERT(back <= log->segment);
     return log->segment - back;
 }
 
 /* The largest batch fits behind what the current segment holds. */
 static bool has_batch_room(const struct tr_log *log)
 {
+    TR_ASSERT(log->offset <= log->config.segment_size);
     return log->offset + TR_LOG_BATCH_HEAD + log->config.batch_cap + 8 <= log->config.segment_size;
 }
 
@@ -87,6 +89,7 @@ size_t tr_log_encode_header(struct tr_log *log)
 
 void tr_log_roll(struct tr_log *log, struct tr_effects *out)
 {
+    TR_ASSERT(log->batch.size == 0);
     if (has_batch_room(log) || log->segment >= log->allocated || !tr_effects_has_room(out, 1))
         return;
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_SEGMENT_TRIM);
@@ -100,6 +103,7 @@ void tr_log_roll(struct tr_log *log, struct tr_effects *out)
 
 void tr_log_ask_segment(struct tr_log *log, struct tr_effects *out)
 {
+    TR_ASSERT(log->oldest <= log->segment);
     bool is_wanted = log->allocated < log->segment + SPARES;
     bool is_late = log->is_refused && log->time->now_ms < log->retry_at_ms;
     bool is_limit = log->allocated - log->oldest + 2 >= TR_LOG_SEGMENTS_MAX;
@@ -124,6 +128,7 @@ void tr_log_segment_allocated(struct tr_log *log, uint64_t number, struct tr_eff
 
 void tr_log_segment_refused(struct tr_log *log, struct tr_effects *out)
 {
+    TR_ASSERT(log->is_asked);
     log->is_asked = false;
     log->retry_at_ms = log->time->now_ms + RETRY_MS;
     if (!log->is_refused)

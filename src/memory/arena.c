@@ -26,6 +26,7 @@ struct free_piece {
 
 static uint32_t class_size(unsigned class)
 {
+    TR_ASSERT(class < TR_ARENA_CLASSES);
     if (class < 32)
         return (class + 1) * TR_ARENA_UNIT;
     if (class >= 64)
@@ -37,6 +38,7 @@ static uint32_t class_size(unsigned class)
 /* Steps of 16 bytes to 512, eighths of each doubling to 8 KiB, then whole shares of a block. */
 static unsigned class_of(size_t size)
 {
+    TR_ASSERT(size > 0 && size <= SMALL_MAX);
     if (size <= 512)
         return size <= TR_ARENA_UNIT ? 0 : (unsigned)((size - 1) / TR_ARENA_UNIT);
     if (size > 8192) {
@@ -86,6 +88,7 @@ void tr_arena_init(struct tr_arena *arena, void *region, size_t size)
 
 static void link_block(struct tr_arena *arena, uint32_t *list, uint32_t index)
 {
+    TR_ASSERT(index < arena->blocks_fresh);
     struct tr_arena_block *block = &arena->blocks[index];
     block->next = *list;
     block->previous = NO_BLOCK;
@@ -96,6 +99,7 @@ static void link_block(struct tr_arena *arena, uint32_t *list, uint32_t index)
 
 static void unlink_block(struct tr_arena *arena, uint32_t *list, uint32_t index)
 {
+    TR_ASSERT(index < arena->blocks_fresh);
     struct tr_arena_block *block = &arena->blocks[index];
     if (block->next != NO_BLOCK)
         arena->blocks[block->next].previous = block->previous;
@@ -107,6 +111,7 @@ static void unlink_block(struct tr_arena *arena, uint32_t *list, uint32_t index)
 
 static bool has_room(const struct tr_arena *arena, uint32_t blocks, bool is_urgent)
 {
+    TR_ASSERT(arena->blocks_used <= arena->blocks_fresh);
     uint32_t limit = arena->block_count - (is_urgent ? 0 : arena->reserve);
     return arena->blocks_used + blocks <= limit;
 }
@@ -138,6 +143,7 @@ static uint32_t take_block(struct tr_arena *arena, bool is_urgent)
 /* Neighbouring blocks among those that are free again; NO_BLOCK if there are none. */
 static uint32_t find_idle_run(const struct tr_arena *arena, uint32_t count)
 {
+    TR_ASSERT(count > 0);
     size_t table = arena->block_count * sizeof *arena->blocks;
     uint32_t first = (uint32_t)((table + TR_ARENA_BLOCK - 1) / TR_ARENA_BLOCK);
     uint32_t run = 0;
@@ -171,6 +177,7 @@ static uint32_t take_run(struct tr_arena *arena, uint32_t count, bool is_urgent)
 static tr_ref take_large(struct tr_arena *arena, enum tr_arena_kind kind, size_t size,
                          bool is_urgent)
 {
+    TR_ASSERT(size > SMALL_MAX);
     if (size > TR_ARENA_MOST)
         return TR_ARENA_NONE;
     uint32_t count = (uint32_t)((size + TR_ARENA_BLOCK - 1) / TR_ARENA_BLOCK);
@@ -224,6 +231,7 @@ tr_ref tr_arena_take(struct tr_arena *arena, enum tr_arena_kind kind, size_t siz
 
 static void give_block(struct tr_arena *arena, uint32_t index)
 {
+    TR_ASSERT(arena->blocks_used > 0 && arena->blocks[index].kind != TR_ARENA_FREE);
     arena->blocks[index].kind = TR_ARENA_FREE;
     arena->blocks_used--;
     link_block(arena, &arena->idle, index);
@@ -263,6 +271,7 @@ void tr_arena_give(struct tr_arena *arena, tr_ref ref)
 
 size_t tr_arena_capacity(const struct tr_arena *arena, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     const struct tr_arena_block *block =
         &arena->blocks[(size_t)ref * TR_ARENA_UNIT / TR_ARENA_BLOCK];
     return block->class == LARGE ? (size_t)block->span * TR_ARENA_BLOCK : class_size(block->class);

@@ -19,6 +19,7 @@ struct chunk {
 
 bool tr_fifo_push(struct tr_fifo *fifo, struct tr_arena *arena, struct tr_fifo_entry entry)
 {
+    TR_ASSERT(entry.ref != TR_ARENA_NONE);
     struct chunk *tail = fifo->tail == TR_ARENA_NONE ? NULL : tr_arena_at(arena, fifo->tail);
     if (tail == NULL || tail->end == CHUNK_ENTRIES) {
         tr_ref ref = tr_arena_take(arena, TR_ARENA_CHUNK, sizeof(struct chunk), true);
@@ -68,6 +69,7 @@ struct tr_fifo_entry tr_fifo_pop(struct tr_fifo *fifo, struct tr_arena *arena)
 
 void tr_fifo_splice(struct tr_fifo *fifo, struct tr_arena *arena, struct tr_fifo *from)
 {
+    TR_ASSERT(fifo != from);
     if (from->count == 0)
         return;
     if (fifo->count == 0) {

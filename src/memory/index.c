@@ -43,6 +43,7 @@ static uint64_t entry_of(const struct tr_index *index, uint64_t hash)
 
 static struct page *page_at(const struct tr_index *index, uint64_t entry)
 {
+    TR_ASSERT(entry < (uint64_t)1 << index->depth);
     return tr_arena_at(index->arena, directory(index)[entry]);
 }
 
@@ -89,6 +90,7 @@ static uint32_t find_hash(const struct tr_index *index, const struct page *page,
 
 static bool double_directory(struct tr_index *index)
 {
+    TR_ASSERT(index->depth <= DEPTH_MAX);
     size_t count = (size_t)1 << index->depth;
     if (index->depth == DEPTH_MAX)
         return false;
@@ -134,6 +136,7 @@ static bool split(struct tr_index *index, uint64_t hash)
 
 bool tr_index_insert(struct tr_index *index, uint64_t hash, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct page *page = page_at(index, entry_of(index, hash));
     while (page->count == PAGE_SLOTS) {
         if (!split(index, hash))
@@ -162,6 +165,7 @@ static struct slot *find_slot(struct tr_index *index, uint64_t hash, tr_ref ref,
 
 void tr_index_remove(struct tr_index *index, uint64_t hash, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE && index->count > 0);
     struct page *page = NULL;
     struct slot *slot = find_slot(index, hash, ref, &page);
     size_t after = page->count - (size_t)(slot - page->slots) - 1;
@@ -172,6 +176,7 @@ void tr_index_remove(struct tr_index *index, uint64_t hash, tr_ref ref)
 
 void tr_index_replace(struct tr_index *index, uint64_t hash, tr_ref old, tr_ref ref)
 {
+    TR_ASSERT(old != TR_ARENA_NONE && ref != TR_ARENA_NONE);
     struct page *page = NULL;
     find_slot(index, hash, old, &page)->ref = ref;
 }

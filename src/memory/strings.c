@@ -12,6 +12,7 @@ struct string {
 
 static struct string *string_at(const struct tr_strings *strings, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     return tr_arena_at(strings->arena, ref);
 }
 

@@ -43,6 +43,7 @@ void tr_wheel_clear(struct tr_wheel *wheel, uint64_t now_ms)
 
 static uint32_t slot_of(unsigned level, uint64_t due_ms)
 {
+    TR_ASSERT(level < TR_WHEEL_LEVELS);
     return (uint32_t)(due_ms >> DIGIT * level) & SLOT_MASK;
 }
 
@@ -58,6 +59,7 @@ static unsigned level_of(uint64_t now_ms, uint64_t due_ms)
 
 static bool add(struct tr_wheel *wheel, unsigned level, struct tr_fifo_entry entry)
 {
+    TR_ASSERT(level < TR_WHEEL_LEVELS && entry.due_ms >= wheel->now_ms);
     uint32_t slot = slot_of(level, entry.due_ms);
     if (!tr_fifo_push(&wheel->slots[level][slot], wheel->arena, entry))
         return false;
@@ -77,6 +79,7 @@ bool tr_wheel_arm(struct tr_wheel *wheel, tr_ref ref, uint64_t due_ms)
 
 static void clear_bit(struct tr_wheel *wheel, unsigned level, uint32_t slot)
 {
+    TR_ASSERT(level < TR_WHEEL_LEVELS && slot < TR_WHEEL_SLOTS);
     if (wheel->slots[level][slot].count == 0)
         wheel->filled[level][slot / 64] &= ~((uint64_t)1 << slot % 64);
 }
@@ -96,6 +99,7 @@ static void end_sweep(struct tr_wheel *wheel, unsigned level, uint32_t slot)
  * beyond those it frees, one a slot at most, are part of the arena's reserve. */
 static void empty_slot(struct tr_wheel *wheel, unsigned level, uint32_t slot, uint32_t most)
 {
+    TR_ASSERT(level > 0 && level < TR_WHEEL_LEVELS);
     struct tr_fifo *fifo = &wheel->slots[level][slot];
     end_sweep(wheel, level, slot);
     for (uint32_t i = 0; i < most && fifo->count > 0; i++) {
@@ -109,6 +113,7 @@ static void empty_slot(struct tr_wheel *wheel, unsigned level, uint32_t slot, ui
 /* What level `level` has next: the slot that becomes current when the level below has turned. */
 static struct tr_fifo *slot_ahead(struct tr_wheel *wheel, unsigned level, uint32_t *slot)
 {
+    TR_ASSERT(level > 0 && level < TR_WHEEL_LEVELS);
     *slot = (uint32_t)((wheel->now_ms >> DIGIT * level) + 1) & SLOT_MASK;
     return &wheel->slots[level][*slot];
 }
@@ -135,6 +140,7 @@ static void empty_ahead(struct tr_wheel *wheel, uint64_t before_ms)
 /* At a turn: what the slots that become current still hold comes down, highest level first. */
 static void turn(struct tr_wheel *wheel)
 {
+    TR_ASSERT((wheel->now_ms & 255) == 0);
     unsigned top = 1;
     while (top < TR_WHEEL_LEVELS - 1 &&
            (wheel->now_ms & (((uint64_t)1 << DIGIT * (top + 1)) - 1)) == 0)
@@ -157,6 +163,7 @@ static void ripen(struct tr_wheel *wheel)
  * that level comes; the end of the window if there is none. */
 static uint64_t next_filled(const struct tr_wheel *wheel, unsigned level)
 {
+    TR_ASSERT(level < TR_WHEEL_LEVELS);
     uint64_t digit = (wheel->now_ms >> DIGIT * level) + 1;
     uint64_t end = (digit - 1) / 256 * 256 + 256;
     while (digit < end) {

@@ -10,6 +10,7 @@
 /* The record that a ticket is about, if it is the one that was logged. */
 static bool is_there(const struct tr_node *node, const struct tr_waiting *waiting)
 {
+    TR_ASSERT(waiting->ref == TR_ARENA_NONE || waiting->batch <= node->log.durable);
     return waiting->ref != TR_ARENA_NONE && tr_arena_holds(&node->arena, waiting->ref) &&
            tr_book_state(&node->timers.book, waiting->ref) == TR_STATE_UNSAFE &&
            tr_book_id(&node->timers.book, waiting->ref) == waiting->key.id &&
@@ -19,6 +20,7 @@ static bool is_there(const struct tr_node *node, const struct tr_waiting *waitin
 static void answer(const struct tr_node *node, const struct tr_waiting *waiting,
                    struct tr_effects *out)
 {
+    TR_ASSERT(waiting->token != 0);
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER);
     effect->of.answer.token = waiting->token;
     effect->of.answer.result = TR_DONE;

@@ -23,6 +23,7 @@
 /* Takes `size` bytes off the front of the region. */
 static void *carve(struct tr_memory *memory, size_t size)
 {
+    TR_ASSERT(size <= SIZE_MAX - 63);
     size_t rounded = (size + 63) / 64 * 64;
     if (memory->size < rounded)
         return NULL;
@@ -53,6 +54,7 @@ static bool carve_tables(struct tr_node *node, struct tr_memory *memory)
 
 static struct tr_recent carve_recent(struct tr_memory *memory, uint32_t cap)
 {
+    TR_ASSERT(cap > 0);
     struct tr_recent_note *notes = carve(memory, cap * sizeof *notes);
     return (struct tr_recent){.notes = notes, .cap = notes != NULL ? cap : 0};
 }
@@ -86,13 +88,10 @@ static void set_limits(struct tr_node_limits *limits, size_t memory, size_t segm
     TR_ASSERT(limits->batch + SEGMENT_REST < segment_size);
 }
 
-/* What only a cluster needs. */
 static bool carve_cluster(struct tr_node *node, struct tr_memory *memory)
 {
     struct tr_cluster *cluster = &node->cluster;
     struct tr_view *view = &cluster->view;
-    if (node->config.messages_max == 0)
-        return true;
     view->map_size = tr_view_map_size();
     view->workspace_size = WORKSPACE_SIZE;
     view->map = carve(memory, view->map_size);
@@ -225,9 +224,6 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
         return NULL;
     tr_member_set(&node->cluster, 0, node->config.address);
     node->cluster.stamp_node = (uint16_t)node->cluster.members[0].hash;
-    node->replication.is_popping =
-        config->messages_max == 0; /* in a cluster it waits for its first view */
-    node->replication.is_serving = node->replication.is_popping;
     size_t most = node->config.limits.memory;
     tr_arena_init(&node->arena, rest.region, rest.size < most ? rest.size : most);
     if (!tr_book_init(&node->timers.book, &node->arena))

@@ -51,8 +51,8 @@ struct tr_node_config {
     size_t segment_size;   /* bytes, at least 8 times opaque_max plus 64 KiB */
     size_t opaque_max;
     uint32_t flights_max;    /* callbacks under way at once */
-    uint32_t messages_max;   /* that wait to be sent to other nodes; 0: there are none */
-    uint32_t operations_max; /* client writes under way in the cluster; 0: likewise */
+    uint32_t messages_max;   /* that wait to be sent to other nodes; 0: there will be none */
+    uint32_t operations_max; /* requests of clients under way at other nodes; 0: likewise */
     struct tr_node_limits limits;
 
     /* These may change while it runs. */
@@ -165,7 +165,8 @@ struct tr_node_peer {
 /* How many nodes it has ever heard of, itself the first. */
 uint32_t tr_node_members(const struct tr_node *node);
 void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_peer *peer);
-uint64_t tr_node_view(const struct tr_node *node); /* its id; 0: it is alone */
+bool tr_node_is_alone(const struct tr_node *node); /* it has never known another node */
+uint64_t tr_node_view(const struct tr_node *node); /* its id; 0: it has none yet */
 
 /* Whether another node was heard of lately. */
 bool tr_node_is_up(const struct tr_node *node, uint16_t member);

@@ -41,10 +41,4 @@ struct tr_node {
     struct tr_timers timers;
 };
 
-/* There are other nodes. */
-static inline bool tr_is_clustered(const struct tr_node *node)
-{
-    return node->cluster.view.count > 0;
-}
-
 #endif

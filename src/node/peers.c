@@ -21,13 +21,15 @@
  * something, too, what it was told before. */
 static bool may_tell(const struct tr_node *node, uint16_t index)
 {
-    return node->replication.is_popping ||
+    TR_ASSERT(index != 0 && index < node->cluster.member_count);
+    return tr_replication_is_popping(&node->replication) ||
            (node->replication.is_serving && node->replication.progress[index].has_missed);
 }
 
 /* Whether a node that catches up has yet to hear something from this one. */
 static bool has_more_for(struct tr_node *node, uint16_t index)
 {
+    TR_ASSERT(index != 0 && index < node->cluster.member_count);
     const struct tr_peer *peer = &node->cluster.peers[index];
     const struct tr_progress *progress = &node->replication.progress[index];
     bool is_starting = (peer->flags & TR_BEAT_READY) == 0;
@@ -40,9 +42,11 @@ static bool has_more_for(struct tr_node *node, uint16_t index)
 
 static uint8_t beat_flags(struct tr_node *node, uint16_t index)
 {
+    TR_ASSERT(index != 0 && index < node->cluster.member_count);
     const struct tr_peer *peer = &node->cluster.peers[index];
     bool is_known = !tr_peer_knows_more(&node->cluster, index); /* else it is not counted on */
-    bool is_popping = node->replication.is_popping && node->phase == PHASE_READY && is_known;
+    bool is_popping =
+        tr_replication_is_popping(&node->replication) && node->phase == PHASE_READY && is_known;
     bool is_serving = node->replication.is_serving && is_known;
     bool has_backlog = peer->version >= 2 && tr_claim_has_backlog(&node->pops);
     return (uint8_t)((has_backlog ? TR_BEAT_BACKLOG : 0) | (is_popping ? TR_BEAT_POPPING : 0) |
@@ -148,6 +152,7 @@ void tr_peers_hooks(struct tr_node *node)
 
 bool tr_all_are_told(struct tr_node *node)
 {
+    TR_ASSERT(node->phase == PHASE_DRAINING);
     for (uint32_t i = 1; i < node->cluster.member_count; i++) {
         const struct tr_peer *peer = &node->cluster.peers[i];
         bool has_heard = peer->echo_ms > peer->sent_ms;
@@ -163,23 +168,25 @@ bool tr_all_are_told(struct tr_node *node)
 /* That a node pops no more is heard after its claims of what it has begun. */
 static bool has_sent_claims(struct tr_node *node, uint16_t index, struct tr_effects *out)
 {
+    TR_ASSERT(index != 0 && index < node->cluster.member_count);
     struct tr_cluster *cluster = &node->cluster;
     const struct tr_queue *claims = &cluster->peers[index].queues[MESSAGE_CLAIM];
-    while (!node->replication.is_popping && claims->count > 0 &&
+    while (!tr_replication_is_popping(&node->replication) && claims->count > 0 &&
            tr_outbox_has_frame_room(cluster, out))
         tr_outbox_send_queue(cluster, index, MESSAGE_CLAIM, out);
-    return (node->replication.is_popping || claims->count == 0) &&
+    return (tr_replication_is_popping(&node->replication) || claims->count == 0) &&
            tr_outbox_has_frame_room(cluster, out);
 }
 
 static void run(struct tr_node *node, uint16_t index, struct tr_effects *out)
 {
+    TR_ASSERT(index != 0 && index < node->cluster.member_count);
     struct tr_cluster *cluster = &node->cluster;
     struct tr_replication *replication = &node->replication;
     const struct tr_peer *peer = &cluster->peers[index];
     bool is_stopping = node->phase == PHASE_DRAINING;
     tr_peer_look(cluster, index, out);
-    if (peer->is_greeted)
+    if (peer->link == LINK_GREETED)
         tr_antientropy_run(&node->replication, index);
     if (peer->is_up && may_tell(node, index))
         tr_pending_run(&node->replication, index);
@@ -205,7 +212,7 @@ tr_mono_ms tr_peers_wake_at(const struct tr_node *node)
     for (uint32_t i = 1; i < node->cluster.member_count; i++) {
         uint16_t index = (uint16_t)i;
         const struct tr_peer *peer = &node->cluster.peers[index];
-        if (!peer->is_linked)
+        if (peer->link == LINK_DOWN)
             continue;
         bool wants_tick = tr_antientropy_wants_tick(&node->replication, index) ||
                           (!peer->is_sending && tr_antientropy_has_sums(&node->replication, index));

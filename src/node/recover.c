@@ -11,6 +11,7 @@
 
 static void refuse_log(struct tr_node *node, struct tr_log_check check, struct tr_effects *out)
 {
+    TR_ASSERT(check.verdict != TR_LOG_SOUND);
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_REFUSED);
     effect->of.check = check;
     node->phase = PHASE_REFUSED;
@@ -72,6 +73,7 @@ void tr_recovery_hooks(struct tr_node *node)
 /* Everything is replayed: begins the segment of this start. */
 static void finish(struct tr_node *node, struct tr_effects *out)
 {
+    TR_ASSERT(node->phase == PHASE_REPLAYING && tr_log_is_replayed(&node->log));
     struct tr_log *log = &node->log;
     tr_members_complete(&node->cluster);
     node->cluster.last_stamp =
@@ -85,6 +87,7 @@ static void finish(struct tr_node *node, struct tr_effects *out)
 
 void tr_recovery_run(struct tr_node *node, struct tr_effects *out)
 {
+    TR_ASSERT(node->phase == PHASE_REPLAYING);
     struct tr_log_check check = tr_log_replay(&node->log);
     if (check.verdict != TR_LOG_SOUND) {
         refuse_log(node, check, out);

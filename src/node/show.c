@@ -11,13 +11,14 @@
 
 void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_peer *seen)
 {
+    TR_ASSERT(member < node->cluster.member_count);
     const struct tr_cluster *cluster = &node->cluster;
     const struct tr_peer *peer = &cluster->peers[member];
     const struct tr_progress *progress = &node->replication.progress[member];
     *seen = (struct tr_node_peer){
         .address = tr_member_address(cluster, member),
         .role = cluster->members[member].role,
-        .is_linked = peer->is_linked,
+        .is_linked = peer->link != LINK_DOWN,
         .is_up = tr_peer_is_up(cluster, member),
         .is_serving = tr_peer_is_serving(cluster, member),
         .is_rebalancing = peer->is_up && (peer->flags & TR_BEAT_REBALANCING) != 0,
@@ -33,6 +34,7 @@ void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_pe
 
 void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *record)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     for (uint32_t i = 0; i < node->replication.read_count; i++) {
         if (node->replication.read[i] == ref) {
             struct tr_whole whole;
@@ -102,7 +104,7 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->is_disk_full = node->log.is_refused;
     stats->is_log_full = node->log.is_exhausted;
     stats->is_serving = node->phase == PHASE_READY && node->replication.is_serving;
-    stats->is_popping = node->phase == PHASE_READY && node->replication.is_popping;
+    stats->is_popping = node->phase == PHASE_READY && tr_replication_is_popping(&node->replication);
     stats->operations = node->replication.operation_count;
     stats->is_ahead = tr_clock_is_ahead(&node->cluster);
     stats->to_rebalance = node->replication.rebalance.to_rebalance;
@@ -110,7 +112,7 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->rebalance_walk = node->replication.rebalance.is_walking
                                 ? node->replication.rebalance.cursor >> 48
                                 : UINT16_MAX;
-    stats->is_rebalancing = tr_is_clustered(node) && node->replication.rebalance.is_rebalancing;
+    stats->is_rebalancing = node->replication.rebalance.is_rebalancing;
 }
 
 bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_tag *tag)
@@ -139,6 +141,11 @@ uint16_t tr_node_member(const struct tr_node *node, struct tr_span address)
 uint32_t tr_node_members(const struct tr_node *node)
 {
     return node->cluster.member_count;
+}
+
+bool tr_node_is_alone(const struct tr_node *node)
+{
+    return tr_cluster_is_alone(&node->cluster);
 }
 
 uint64_t tr_node_view(const struct tr_node *node)

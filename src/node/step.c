@@ -27,6 +27,7 @@
 
 static void set_clock(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
+    TR_ASSERT(event->wall_ms <= TR_TIME_MAX);
     if (!node->has_clock) {
         node->has_clock = true;
         node->time.steady_base = event->wall_ms - event->now_ms;
@@ -47,12 +48,13 @@ static void set_clock(struct tr_node *node, const struct tr_event *event, struct
 
 static void drain(struct tr_node *node, struct tr_effects *out)
 {
+    TR_ASSERT(node->phase == PHASE_DRAINING && !node->log.is_running);
     bool is_told = node->replication.operation_count == 0 && tr_all_are_told(node);
     if (node->pops.flight_count > 0)
         node->drain_ms = node->time.now_ms; /* what comes of them is to be told yet */
     if (node->pops.flight_count > 0 || !tr_log_is_idle(&node->log) || !tr_effects_has_room(out, 1))
         return;
-    if (tr_is_clustered(node) && !is_told && node->time.now_ms < node->drain_ms + DRAIN_MS)
+    if (!is_told && node->time.now_ms < node->drain_ms + DRAIN_MS)
         return;
     if (!node->is_stop_logged && node->config.has_log) {
         node->is_stop_logged = true;
@@ -68,6 +70,7 @@ static void drain(struct tr_node *node, struct tr_effects *out)
 /* Ready when there is a segment to write to, or the disk has said that there will be none. */
 static void open_log(struct tr_node *node, struct tr_effects *out)
 {
+    TR_ASSERT(node->phase == PHASE_OPENING);
     tr_log_run(&node->log, true, out);
     bool is_open = !node->config.has_log || node->log.allocated >= node->log.segment;
     if (!tr_effects_has_room(out, 1) || (!is_open && !node->log.is_refused))
@@ -81,6 +84,7 @@ static void open_log(struct tr_node *node, struct tr_effects *out)
 
 static void configure(struct tr_node *node, const struct tr_node_config *config)
 {
+    TR_ASSERT(config->per_destination > 0);
     struct tr_timers_config *timers = &node->timers.config;
     timers->attempts_max = config->attempts_max;
     timers->backoff_ms = config->backoff_ms;
@@ -92,15 +96,10 @@ static void configure(struct tr_node *node, const struct tr_node_config *config)
     node->replication.config.tombstone_keep_ms = config->tombstone_keep_ms;
 }
 
-static bool is_alone(const struct tr_node *node, const struct tr_event *event)
-{
-    return event->of.view.count == 1 &&
-           tr_span_equals(event->of.view.nodes[0].address, node->config.address);
-}
-
 /* Others were there before: this one has come to them, whatever it is called by now. */
 static bool has_joined(const struct tr_node *node)
 {
+    TR_ASSERT(node->cluster.view.count > 0);
     bool has_others = false;
     for (uint32_t i = 1; i < node->cluster.member_count; i++)
         has_others |= node->cluster.members[i].role == TR_ROLE_STAYING ||
@@ -113,15 +112,14 @@ static bool has_joined(const struct tr_node *node)
 
 static void change_view(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
-    bool is_first = !tr_is_clustered(node);
+    bool is_first = node->cluster.view.count == 0;
     bool was_alone = !tr_view_has_others(&node->cluster);
-    if (is_first && node->cluster.member_count == 1 && is_alone(node, event)) {
-        node->replication.is_popping = true; /* it runs without all that a cluster needs */
-        node->replication.is_serving = true;
-        return;
-    }
     if (!tr_view_set(&node->cluster, event->of.view.nodes, event->of.view.count)) {
         tr_note(out, TR_NOTE_VIEW_REFUSED, 0, 0);
+        return;
+    }
+    if (tr_cluster_is_alone(&node->cluster)) { /* it missed nothing, and all is where it belongs */
+        tr_catchup_end(&node->replication);
         return;
     }
     /* One that was alone and to which others come has missed nothing. One that joins them has. */
@@ -140,11 +138,13 @@ static void change_view(struct tr_node *node, const struct tr_event *event, stru
 
 static void run_cluster(struct tr_node *node, struct tr_effects *out)
 {
-    if (!tr_is_clustered(node))
-        return;
+    TR_ASSERT(node->phase == PHASE_READY || node->phase == PHASE_DRAINING);
+    if (node->cluster.view.count == 0)
+        return; /* whom it is to hear from is not known yet */
     tr_members_log(&node->cluster);
     tr_catchup_mind_log(&node->replication);
-    if (!node->replication.is_popping && node->phase == PHASE_READY && !node->log.is_exhausted)
+    if (!tr_replication_is_popping(&node->replication) && node->phase == PHASE_READY &&
+        !node->log.is_exhausted)
         tr_catchup_run(&node->replication);
     tr_operations_run(&node->replication, out);
     tr_claim_run(&node->pops);
@@ -174,6 +174,7 @@ static void ask_drain(struct tr_node *node, struct tr_effects *out)
 
 static void run_pops(struct tr_node *node, struct tr_effects *out)
 {
+    TR_ASSERT(node->phase == PHASE_READY && node->log.is_running);
     tr_destinations_run(&node->pops, out);
     tr_due_run(&node->timers, out);
 }
@@ -231,6 +232,7 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
 /* What answers of the step before referred to. */
 static void give_reads(struct tr_node *node)
 {
+    TR_ASSERT(node->replication.read_count <= TR_READS_MAX);
     while (node->replication.read_count > 0)
         tr_arena_give(&node->arena, node->replication.read[--node->replication.read_count]);
 }
@@ -244,12 +246,12 @@ static bool is_short_work(enum tr_event_kind kind)
 
 void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
+    TR_ASSERT(node->phase != PHASE_STOPPED && node->phase != PHASE_REFUSED);
     out->count = 0;
     node->cluster.frames_size = 0;
     give_reads(node);
     set_clock(node, event, out);
-    if (tr_is_clustered(node))
-        tr_catchup_notice(&node->replication, out);
+    tr_catchup_notice(&node->replication, out);
     handle(node, event, out);
     if (node->phase == PHASE_REPLAYING)
         tr_recovery_run(node, out);
@@ -279,10 +281,8 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
     }
     if (node->phase == PHASE_DRAINING)
         drain(node, out);
-    if (tr_is_clustered(node)) {
-        tr_mono_ms wake = event->has_more ? node->time.now_ms : tr_node_wake_at(node);
-        node->replication.wake_ms = wake > node->time.now_ms ? wake : node->time.now_ms;
-    }
+    tr_mono_ms wake = event->has_more ? node->time.now_ms : tr_node_wake_at(node);
+    node->replication.wake_ms = wake > node->time.now_ms ? wake : node->time.now_ms;
 }
 
 static tr_mono_ms cluster_wake_at(const struct tr_node *node)
@@ -308,7 +308,7 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
         tr_destinations_want_tick(&node->pops))
         return node->time.now_ms;
     tr_mono_ms wake = tr_due_wake_at(&node->timers);
-    tr_mono_ms cluster = tr_is_clustered(node) ? cluster_wake_at(node) : TR_NEVER;
+    tr_mono_ms cluster = cluster_wake_at(node);
     wake = cluster < wake ? cluster : wake;
     tr_mono_ms log = tr_log_wake_at(&node->log);
     return log < wake ? log : wake;

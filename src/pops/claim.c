@@ -20,6 +20,7 @@ static uint32_t backlog_max(const struct tr_pops *pops)
 /* Due ones, for a free flight. */
 static bool are_waiting(const struct tr_pops *pops)
 {
+    TR_ASSERT(pops->flight_count <= pops->config.flights_max);
     return pops->wheel->ready.count > 0 && !tr_pops_has_flight(pops);
 }
 
@@ -43,6 +44,7 @@ bool tr_claim_has_backlog(const struct tr_pops *pops)
 /* Who comes before this node in turn, or in none, does not wait for its backlog. */
 static bool comes_after(const struct tr_pops *pops, const struct tr_head *record, uint16_t member)
 {
+    TR_ASSERT(member != 0 && member < pops->cluster->member_count);
     uint16_t turns[TR_NAMES_MAX];
     unsigned count = tr_set_turns(pops->replication, record, record->order.attempt, turns);
     bool is_after = false;
@@ -57,6 +59,7 @@ static bool comes_after(const struct tr_pops *pops, const struct tr_head *record
 /* False: somebody cannot be told now. */
 static bool claim(struct tr_pops *pops, const struct tr_head *record, bool is_forced)
 {
+    TR_ASSERT(tr_set_is_bounded(record));
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_breaks(pops->trial, MUTANT_NO_CLAIMS) ? 0 : tr_set_names(record, names);
     bool is_told = true;
@@ -66,7 +69,7 @@ static bool claim(struct tr_pops *pops, const struct tr_head *record, bool is_fo
         const struct tr_peer *peer = &pops->cluster->peers[names[i]];
         bool is_meant =
             tr_set_is_listed(record, names[i]) || !tr_breaks(pops->trial, MUTANT_ONE_LIST);
-        if (names[i] == 0 || !is_meant || !peer->is_greeted ||
+        if (names[i] == 0 || !is_meant || peer->link != LINK_GREETED ||
             (is_summed_up && peer->version >= CLAIM_VERSION && comes_after(pops, record, names[i])))
             continue;
         tr_cover(pops->trial, RULE_CLAIMED);
@@ -91,9 +94,10 @@ static bool is_late(const struct tr_pops *pops, const struct tr_head *record)
 
 void tr_claim_later(struct tr_pops *pops, tr_ref ref, const struct tr_head *record)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_fifo_entry entry = {ref, pops->time->steady_ms + CLAIM_MS};
-    if (!tr_replication_is_clustered(pops->replication))
-        return;
+    if (tr_set_is_own(record))
+        return; /* nobody else would make it */
     if (is_late(pops, record)) {
         tr_cover(pops->trial, RULE_CLAIMED_AT_ONCE);
         if (!claim(pops, record, false))
@@ -147,6 +151,7 @@ void tr_claim_run(struct tr_pops *pops)
 
 void tr_claim_flights(struct tr_pops *pops)
 {
+    TR_ASSERT(pops->flight_fresh <= pops->config.flights_max);
     for (uint32_t i = 0; i < pops->flight_fresh; i++) {
         struct tr_head record;
         const struct tr_flight *flight = &pops->flights[i];
@@ -171,6 +176,7 @@ tr_mono_ms tr_claim_wake_at(const struct tr_pops *pops)
 /* By a heartbeat. One that stops and has none makes nothing more but what it has claimed. */
 void tr_claim_backlog_heard(struct tr_pops *pops, uint16_t index)
 {
+    TR_ASSERT(index != 0 && index < pops->cluster->member_count);
     struct tr_peer *peer = &pops->cluster->peers[index];
     struct tr_claimant *claimant = &pops->claimants[index];
     bool is_stopping = (peer->flags & (TR_BEAT_POPPING | TR_BEAT_READY)) == TR_BEAT_READY;
@@ -184,6 +190,7 @@ void tr_claim_backlog_heard(struct tr_pops *pops, uint16_t index)
 static tr_mono_ms backlog_end(const struct tr_pops *pops, const struct tr_head *record,
                               uint16_t index)
 {
+    TR_ASSERT(index != 0 && index < pops->cluster->member_count);
     const struct tr_peer *peer = &pops->cluster->peers[index];
     const struct tr_claimant *claimant = &pops->claimants[index];
     tr_mono_ms due_ms = record->due_ms - pops->time->steady_base;
@@ -199,9 +206,10 @@ static tr_mono_ms backlog_end(const struct tr_pops *pops, const struct tr_head *
 /* The latest that a node which comes before this one may have it in its backlog. */
 static tr_mono_ms backlogs_end(const struct tr_pops *pops, const struct tr_head *record)
 {
+    TR_ASSERT(tr_set_is_bounded(record));
     uint16_t turns[TR_NAMES_MAX];
     tr_mono_ms latest_ms = 0;
-    if (record->due_ms > pops->time->steady_ms)
+    if (record->due_ms > pops->time->steady_ms || tr_set_is_own(record))
         return 0;
     unsigned count = tr_set_turns(pops->replication, record, record->order.attempt, turns);
     for (unsigned i = 0; i < count && turns[i] != 0; i++) {
@@ -221,6 +229,7 @@ static bool is_in_backlog(const struct tr_pops *pops, const struct tr_head *reco
 
 tr_steady_ms tr_claim_held_until(const struct tr_pops *pops, const struct tr_head *record)
 {
+    TR_ASSERT(tr_set_is_bounded(record));
     const struct tr_recent_note *note = tr_recent_find(&pops->replication->held, &record->key);
     tr_mono_ms end_ms = backlogs_end(pops, record);
     if (note != NULL && note->peer != 0 && !note->is_past && !note->is_moved) {
@@ -235,7 +244,9 @@ tr_steady_ms tr_claim_held_until(const struct tr_pops *pops, const struct tr_hea
 
 bool tr_claim_is_held(const struct tr_pops *pops, const struct tr_head *record)
 {
-    const struct tr_recent_note *claimed = tr_recent_find(&pops->replication->held, &record->key);
+    const struct tr_recent *held = &pops->replication->held;
+    bool is_idle = held->busy_until_ms + TR_HOLD_MS <= pops->time->now_ms;
+    const struct tr_recent_note *claimed = is_idle ? NULL : tr_recent_find(held, &record->key);
     if (claimed == NULL)
         return is_in_backlog(pops, record);
     const struct tr_peer *peer = &pops->cluster->peers[claimed->peer];

@@ -26,6 +26,7 @@ static uint32_t find(struct tr_pops *pops, uint64_t hash)
 
 static void release(struct tr_pops *pops, uint32_t index)
 {
+    TR_ASSERT(index < TR_DESTINATIONS_MAX);
     struct tr_destination *destination = &pops->destinations[index];
     if (destination->flights > 0 || destination->queue.count > 0 || destination->is_held)
         return;
@@ -39,6 +40,7 @@ static void release(struct tr_pops *pops, uint32_t index)
 
 static void run_queue(struct tr_pops *pops, uint32_t index, struct tr_effects *out)
 {
+    TR_ASSERT(index < TR_DESTINATIONS_MAX);
     struct tr_destination *destination = &pops->destinations[index];
     struct tr_head head;
     while (pops->log->is_running && destination->queue.count > 0 &&
@@ -57,6 +59,7 @@ static void run_queue(struct tr_pops *pops, uint32_t index, struct tr_effects *o
  * effects or of room in the log, in the next step: no answer of its own may be there to do so. */
 static void hold(struct tr_pops *pops, uint32_t index)
 {
+    TR_ASSERT(index < TR_DESTINATIONS_MAX);
     struct tr_destination *destination = &pops->destinations[index];
     if (destination->is_held || destination->queue.count == 0 ||
         destination->flights >= destination->limit)
@@ -116,18 +119,18 @@ void tr_destinations_init(struct tr_pops *pops)
         pops->buckets[i] = TR_POPS_NONE;
 }
 
-void tr_destination_take(struct tr_pops *pops, tr_ref ref, struct tr_effects *out)
+void tr_destination_take(struct tr_pops *pops, tr_ref ref, const struct tr_head *head,
+                         struct tr_effects *out)
 {
-    struct tr_head head;
+    TR_ASSERT(ref != TR_ARENA_NONE);
     uint32_t index = find(pops, pops->owner.origin(pops->owner.context, ref));
     struct tr_destination *destination = &pops->destinations[index];
-    pops->owner.head(pops->owner.context, ref, &head);
-    tr_claim_later(pops, ref, &head);
+    tr_claim_later(pops, ref, head);
     if (destination->flights < destination->limit && destination->queue.count == 0) {
-        tr_flight_begin(pops, ref, &head, index, out);
+        tr_flight_begin(pops, ref, head, index, out);
         return;
     }
-    struct tr_fifo_entry entry = {ref, head.due_ms};
+    struct tr_fifo_entry entry = {ref, head->due_ms};
     bool is_queued = tr_fifo_push(&destination->queue, pops->arena, entry);
     TR_ASSERT(is_queued); /* its entry in the wheel took as much */
     pops->owner.set_state(pops->owner.context, ref, TR_STATE_QUEUED);

@@ -15,7 +15,8 @@ void tr_destinations_init(struct tr_pops *pops);
 
 /* A pop whose turn has come: it is handed out, or waits for its destination. There must be a free
  * flight. */
-void tr_destination_take(struct tr_pops *pops, tr_ref ref, struct tr_effects *out);
+void tr_destination_take(struct tr_pops *pops, tr_ref ref, const struct tr_head *head,
+                         struct tr_effects *out);
 
 /* What came of the first flight that has ended is booked: the next one may go. */
 void tr_destination_landed(struct tr_pops *pops);

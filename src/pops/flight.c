@@ -19,6 +19,8 @@ static uint32_t take(struct tr_pops *pops)
 void tr_flight_begin(struct tr_pops *pops, tr_ref ref, const struct tr_head *head,
                      uint32_t destination, struct tr_effects *out)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE && destination < TR_DESTINATIONS_MAX);
+    TR_ASSERT(head->due_ms <= pops->time->steady_ms);
     uint32_t index = take(pops);
     pops->flights[index] = (struct tr_flight){
         .ref = ref,
@@ -41,6 +43,7 @@ void tr_flight_begin(struct tr_pops *pops, tr_ref ref, const struct tr_head *hea
 void tr_flight_carry_on(struct tr_pops *pops, tr_ref before, tr_ref ref,
                         const struct tr_head *record)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     for (uint32_t i = 0; i < pops->flight_fresh; i++) {
         struct tr_flight *flight = &pops->flights[i];
         if (!flight->is_used || flight->ref != before ||
@@ -60,6 +63,7 @@ void tr_flight_carry_on(struct tr_pops *pops, tr_ref before, tr_ref ref,
 
 bool tr_flight_can_begin(const struct tr_pops *pops)
 {
+    TR_ASSERT(pops->flight_count <= pops->config.flights_max);
     return tr_pops_has_flight(pops) && tr_log_has_room(pops->log, TR_OUTCOME_ROOM, false);
 }
 

@@ -14,10 +14,14 @@
 static unsigned rank_of(const struct tr_pops *pops, const struct tr_head *record, bool *is_first,
                         bool *is_stray)
 {
+    TR_ASSERT(tr_set_is_bounded(record));
     uint16_t turns[TR_NAMES_MAX];
-    unsigned count = tr_set_turns(pops->replication, record, record->order.attempt, turns);
     unsigned rank = 0;
     *is_first = true;
+    *is_stray = false;
+    if (tr_set_is_own(record))
+        return 0;
+    unsigned count = tr_set_turns(pops->replication, record, record->order.attempt, turns);
     for (; rank < count && turns[rank] != 0; rank++)
         *is_first &= !tr_peer_is_popping(pops->cluster, turns[rank]) &&
                      !tr_breaks(pops->trial, MUTANT_NO_TAKEOVER);
@@ -35,6 +39,7 @@ static unsigned rank_of(const struct tr_pops *pops, const struct tr_head *record
 /* When this node is to make the pop that `record` stands for: now, or when to look again. */
 tr_steady_ms tr_turn_at(struct tr_pops *pops, const struct tr_head *record)
 {
+    TR_ASSERT(tr_replication_is_popping(pops->replication));
     bool is_first = false;
     bool is_stray = false;
     unsigned rank = rank_of(pops, record, &is_first, &is_stray);

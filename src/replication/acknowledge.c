@@ -11,6 +11,7 @@
 /* Who told them all lets them know of each other, or each would send it to each. */
 static void spread(struct tr_replication *replication, tr_ref ref, const struct tr_head *record)
 {
+    TR_ASSERT(tr_set_is_known(replication, ref, record));
     unsigned others = record->replicas.count - tr_set_is_listed(record, 0);
     unsigned place = tr_set_place_of(record, 0);
     uint8_t own = (uint8_t)(place < record->replicas.count ? 1u << place : 0u);
@@ -19,7 +20,7 @@ static void spread(struct tr_replication *replication, tr_ref ref, const struct 
             tr_replication_send(replication, record->replicas.members[i],
                                 (struct tr_message){
                                     .kind = MESSAGE_MARK,
-                                    .mask = tr_store_acked(replication->store, ref) | own,
+                                    .of.places = tr_store_acked(replication->store, ref) | own,
                                     .key = record->key,
                                     .order = record->order,
                                 });
@@ -31,6 +32,7 @@ static void spread(struct tr_replication *replication, tr_ref ref, const struct 
 static bool is_late_end(const struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *record)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     if ((record->flags & TR_RECORD_TOMBSTONE) == 0)
         return false;
     tr_steady_ms ended_ms = tr_tombstone_ended_at(replication, record);
@@ -41,6 +43,7 @@ static bool is_late_end(const struct tr_replication *replication, uint16_t peer,
 
 static void tell_everybody(struct tr_replication *replication, const struct tr_head *record)
 {
+    TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
     tr_cover(replication->trial, RULE_END_SPREAD);
     for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
         if (tr_peer_is_up(replication->cluster, (uint16_t)i) &&
@@ -52,6 +55,7 @@ static void tell_everybody(struct tr_replication *replication, const struct tr_h
 void tr_acknowledge_heard(struct tr_replication *replication, uint16_t peer,
                           const struct tr_head *named)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_head held;
     tr_ref ref = tr_store_find_exactly(replication->store, named, &held);
     if (ref == TR_ARENA_NONE)
@@ -76,6 +80,7 @@ void tr_acknowledge_marked(struct tr_replication *replication, tr_ref ref,
     ref = tr_store_find_near(replication->store, replication->arena, ref, named, &held);
     if (ref == TR_ARENA_NONE)
         return;
+    TR_ASSERT(tr_key_equals(&held.key, &named->key));
     uint16_t mover = tr_hold_moved_by(replication, &held);
     if (mover != TR_MEMBER_NONE && tr_set_is_listed(&held, mover)) {
         /* That one has more than this, and does not know that it came here: it is shown it. */

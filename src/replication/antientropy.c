@@ -18,11 +18,14 @@
 
 static bool bit(const uint64_t *bits, unsigned at)
 {
+    TR_ASSERT(at < TR_BUCKETS);
     return (bits[at / 64] >> at % 64 & 1) != 0;
 }
 
 static void give_sums(struct tr_replication *replication, tr_ref *ref)
 {
+    TR_ASSERT(*ref == TR_ARENA_NONE ||
+              tr_arena_capacity(replication->arena, *ref) >= (size_t)8 * TR_BUCKETS);
     if (*ref != TR_ARENA_NONE)
         tr_arena_give(replication->arena, *ref);
     *ref = TR_ARENA_NONE;
@@ -30,17 +33,21 @@ static void give_sums(struct tr_replication *replication, tr_ref *ref)
 
 void tr_antientropy_end(struct tr_replication *replication, uint16_t index)
 {
+    TR_ASSERT(tr_is_other(replication, index));
     struct tr_progress *progress = &replication->progress[index];
     give_sums(replication, &progress->own_sums);
     give_sums(replication, &progress->their_sums);
+    TR_ASSERT(progress->compare == COMPARE_NOT || replication->comparing > 0);
     replication->comparing -= progress->compare != COMPARE_NOT;
     progress->compare = COMPARE_NOT;
 }
 
 void tr_antientropy_begin(struct tr_replication *replication, uint16_t index)
 {
+    TR_ASSERT(tr_is_other(replication, index));
     struct tr_progress *progress = &replication->progress[index];
     tr_antientropy_end(replication, index);
+    TR_ASSERT(progress->own_sums == TR_ARENA_NONE && progress->their_sums == TR_ARENA_NONE);
     size_t size = (size_t)8 * TR_BUCKETS;
     progress->own_sums = tr_arena_take(replication->arena, TR_ARENA_STRING, size, false);
     progress->is_behind = true;
@@ -60,6 +67,7 @@ void tr_antientropy_begin(struct tr_replication *replication, uint16_t index)
 
 void tr_antientropy_touched(struct tr_replication *replication, uint64_t hash)
 {
+    TR_ASSERT(replication->comparing < replication->cluster->member_count);
     unsigned bucket = (unsigned)(hash >> 52);
     for (uint32_t i = 1; replication->comparing > 0 && i < replication->cluster->member_count; i++)
         replication->progress[i].dirty[bucket / 64] |= (uint64_t)1 << bucket % 64;
@@ -68,6 +76,7 @@ void tr_antientropy_touched(struct tr_replication *replication, uint64_t hash)
 /* The same number wherever the same record is held. */
 static uint64_t sum_of(const struct tr_replication *replication, const struct tr_head *record)
 {
+    TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) == 0);
     uint64_t words[7] = {record->key.id,
                          record->key.part,
                          record->order.version,
@@ -80,12 +89,15 @@ static uint64_t sum_of(const struct tr_replication *replication, const struct tr
 
 static bool is_shared(const struct tr_head *record, uint16_t peer)
 {
+    TR_ASSERT(peer != 0);
     return (record->flags & TR_RECORD_TOMBSTONE) == 0 && tr_set_is_listed(record, 0) &&
            tr_set_is_listed(record, peer);
 }
 
 static void run_sums(struct tr_replication *replication, uint16_t index)
 {
+    TR_ASSERT(replication->progress[index].compare == COMPARE_SUMMING);
+    TR_ASSERT(replication->progress[index].own_sums != TR_ARENA_NONE);
     struct tr_progress *progress = &replication->progress[index];
     struct tr_index_walk walk =
         tr_index_seek(replication->store->index, progress->sum_cursor + (progress->sum_cursor > 0));
@@ -110,6 +122,8 @@ static void run_sums(struct tr_replication *replication, uint16_t index)
 
 static void conclude(struct tr_replication *replication, uint16_t index)
 {
+    TR_ASSERT(replication->progress[index].compare == COMPARE_SUMMED);
+    TR_ASSERT(replication->progress[index].their_sums != TR_ARENA_NONE);
     struct tr_progress *progress = &replication->progress[index];
     const uint8_t *own = tr_arena_at(replication->arena, progress->own_sums);
     const uint8_t *theirs = tr_arena_at(replication->arena, progress->their_sums);
@@ -124,6 +138,7 @@ static void conclude(struct tr_replication *replication, uint16_t index)
 
 void tr_antientropy_heard(struct tr_replication *replication, uint16_t index, const uint8_t *sums)
 {
+    TR_ASSERT(tr_is_other(replication, index));
     struct tr_progress *progress = &replication->progress[index];
     size_t size = (size_t)8 * TR_BUCKETS;
     if (progress->compare != COMPARE_SUMMING && progress->compare != COMPARE_SUMMED)
@@ -136,6 +151,7 @@ void tr_antientropy_heard(struct tr_replication *replication, uint16_t index, co
 
 static void set_acked(struct tr_replication *replication, tr_ref ref, unsigned place, bool is_acked)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE && place < TR_SET_MAX);
     uint8_t acked = tr_store_acked(replication->store, ref);
     uint8_t mask = (uint8_t)(1u << place);
     tr_store_set_acked(replication->store, ref, (uint8_t)(is_acked ? acked | mask : acked & ~mask));
@@ -143,6 +159,7 @@ static void set_acked(struct tr_replication *replication, tr_ref ref, unsigned p
 
 void tr_antientropy_forget_acks(struct tr_replication *replication, uint16_t index)
 {
+    TR_ASSERT(tr_is_other(replication, index));
     struct tr_index_walk walk = tr_index_seek(replication->store->index, 0);
     tr_ref ref = TR_ARENA_NONE;
     struct tr_head record;
@@ -157,6 +174,7 @@ void tr_antientropy_forget_acks(struct tr_replication *replication, uint16_t ind
 static bool let_go(struct tr_replication *replication, const struct tr_progress *progress,
                    tr_ref ref, unsigned bucket)
 {
+    TR_ASSERT(bucket < TR_BUCKETS);
     struct tr_head record;
     tr_store_head(replication->store, ref, &record);
     bool is_absent = tr_breaks(replication->trial, MUTANT_ABSENCE) &&
@@ -176,6 +194,7 @@ static bool let_go(struct tr_replication *replication, const struct tr_progress 
 static struct tr_index_walk resume(const struct tr_replication *replication,
                                    struct tr_progress *progress)
 {
+    TR_ASSERT(progress->passed == 0 || progress->passed_ref != TR_ARENA_NONE);
     struct tr_index_walk walk = tr_index_seek(replication->store->index, progress->cursor);
     tr_ref ref = progress->passed_ref;
     for (unsigned i = 0; i < progress->passed; i++) {
@@ -194,6 +213,7 @@ static struct tr_index_walk resume(const struct tr_replication *replication,
 static bool may_have_lost(const struct tr_replication *replication, uint16_t index,
                           const struct tr_head *record)
 {
+    TR_ASSERT(tr_is_other(replication, index));
     tr_mono_ms down_ms = replication->progress[index].down_ms;
     return (record->flags & TR_RECORD_TOMBSTONE) != 0 && tr_set_is_listed(record, index) &&
            tr_tombstone_ended_at(replication, record) + LOSABLE_MS >=
@@ -204,6 +224,8 @@ static bool may_have_lost(const struct tr_replication *replication, uint16_t ind
 static bool walk_record(struct tr_replication *replication, uint16_t index, tr_ref ref,
                         uint64_t hash)
 {
+    TR_ASSERT(replication->progress[index].is_behind);
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_progress *progress = &replication->progress[index];
     struct tr_head record;
     unsigned bucket = (unsigned)(hash >> 52);
@@ -242,6 +264,7 @@ static bool walk_record(struct tr_replication *replication, uint16_t index, tr_r
 /* What the other is not known to have, in the order of hashes: parts of one timer together. */
 static void run_walk(struct tr_replication *replication, uint16_t index)
 {
+    TR_ASSERT(replication->cluster->peers[index].is_up);
     struct tr_peer *peer = &replication->cluster->peers[index];
     struct tr_progress *progress = &replication->progress[index];
     struct tr_index_walk walk = resume(replication, progress);
@@ -273,19 +296,22 @@ static void run_walk(struct tr_replication *replication, uint16_t index)
 /* Who has not yet heard what it missed has nothing to say: it may be long over. */
 static bool may_walk(const struct tr_replication *replication, uint16_t index)
 {
+    TR_ASSERT(tr_is_other(replication, index));
     const struct tr_peer *peer = &replication->cluster->peers[index];
     const struct tr_progress *progress = &replication->progress[index];
     bool is_done = progress->compare == COMPARE_NOT ||
                    (progress->compare == COMPARE_DONE && progress->has_sent_sums);
     bool is_waiting = !is_done && replication->time->now_ms < progress->compare_ms + PATIENCE_MS;
-    return progress->is_behind && peer->is_up && !is_waiting && replication->is_popping &&
-           peer->count < WINDOW && tr_outbox_can_send(replication->cluster, index, MESSAGE_COPY) &&
+    return progress->is_behind && peer->is_up && !is_waiting &&
+           tr_replication_is_popping(replication) && peer->count < WINDOW &&
+           tr_outbox_can_send(replication->cluster, index, MESSAGE_COPY) &&
            progress->pending.count < replication->config.pending &&
            (progress->pending.count < PENDING_TIGHT || !tr_arena_is_tight(replication->arena));
 }
 
 void tr_antientropy_run(struct tr_replication *replication, uint16_t index)
 {
+    TR_ASSERT(replication->cluster->peers[index].link == LINK_GREETED);
     struct tr_progress *progress = &replication->progress[index];
     if (progress->compare == COMPARE_SUMMING)
         run_sums(replication, index);
@@ -297,14 +323,16 @@ void tr_antientropy_run(struct tr_replication *replication, uint16_t index)
 
 bool tr_antientropy_wants_tick(const struct tr_replication *replication, uint16_t index)
 {
+    TR_ASSERT(tr_is_other(replication, index));
     const struct tr_peer *peer = &replication->cluster->peers[index];
     const struct tr_progress *progress = &replication->progress[index];
-    return peer->is_greeted &&
+    return peer->link == LINK_GREETED &&
            (progress->compare == COMPARE_SUMMING || may_walk(replication, index));
 }
 
 bool tr_antientropy_has_sums(const struct tr_replication *replication, uint16_t index)
 {
+    TR_ASSERT(tr_is_other(replication, index));
     const struct tr_progress *progress = &replication->progress[index];
     return progress->compare >= COMPARE_SUMMED && !progress->has_sent_sums;
 }
@@ -312,6 +340,8 @@ bool tr_antientropy_has_sums(const struct tr_replication *replication, uint16_t 
 void tr_antientropy_send_sums(struct tr_replication *replication, uint16_t index,
                               struct tr_effects *out)
 {
+    TR_ASSERT(tr_antientropy_has_sums(replication, index));
+    TR_ASSERT(replication->progress[index].own_sums != TR_ARENA_NONE);
     struct tr_progress *progress = &replication->progress[index];
     struct tr_frame frame = {.kind = TR_FRAME_BUCKETS,
                              .heard_ms = replication->cluster->peers[index].tick_ms};

@@ -16,15 +16,16 @@
 /* What was missed is heard before anything pops. */
 void tr_catchup_begin(struct tr_replication *replication)
 {
+    TR_ASSERT(replication->cluster->view.count > 0);
     const struct tr_store *store = replication->store;
-    bool was_popping = replication->is_popping;
-    replication->is_popping = tr_breaks(replication->trial, MUTANT_NO_CATCHUP);
-    replication->is_serving |= replication->is_popping;
+    bool was_popping = tr_replication_is_popping(replication);
+    bool is_broken = tr_breaks(replication->trial, MUTANT_NO_CATCHUP);
+    replication->catchup = is_broken ? CATCHUP_OVER : CATCHUP_HEARING;
+    replication->is_serving |= is_broken;
     replication->catchup_ms = replication->time->now_ms;
     replication->stats.catchups++;
-    replication->announced_ms = 0;
     replication->ahead_least_ms = AHEAD_MS;
-    if (!replication->is_popping && store->pause != NULL)
+    if (!is_broken && store->pause != NULL)
         store->pause(store->context, was_popping);
     for (uint32_t i = 1; i < replication->cluster->member_count; i++)
         replication->progress[i].has_told = false;
@@ -34,13 +35,14 @@ void tr_catchup_begin(struct tr_replication *replication)
  * may have yet to hear of those that it knew before. */
 static bool has_heard_all(const struct tr_replication *replication)
 {
+    TR_ASSERT(replication->catchup == CATCHUP_HEARING);
     bool is_alone = !tr_view_has_others(replication->cluster);
     for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
         const struct tr_peer *peer = &replication->cluster->peers[i];
         const struct tr_progress *progress = &replication->progress[i];
         /* One that joins waits longer: others may have yet to hear of it. So does one that has a
          * link: its greeting is on its way. */
-        bool is_coming = peer->is_linked && !peer->is_up;
+        bool is_coming = peer->link != LINK_DOWN && !peer->is_up;
         bool is_joining = replication->cluster->members[0].role == TR_ROLE_JOINING;
         uint64_t patience = is_joining || is_coming ? SILENT_MOST_MS : SILENT_MS;
         if (tr_breaks(replication->trial, MUTANT_CATCHUP_IN_HASTE))
@@ -59,6 +61,7 @@ static bool has_heard_all(const struct tr_replication *replication)
 
 static bool is_announced(const struct tr_replication *replication)
 {
+    TR_ASSERT(replication->catchup == CATCHUP_ANNOUNCED);
     for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
         const struct tr_peer *peer = &replication->cluster->peers[i];
         if (peer->is_up && peer->echo_ms < replication->announced_ms)
@@ -67,21 +70,31 @@ static bool is_announced(const struct tr_replication *replication)
     return true;
 }
 
+void tr_catchup_end(struct tr_replication *replication)
+{
+    TR_ASSERT(replication->cluster->view.count > 0);
+    replication->catchup = CATCHUP_OVER;
+    replication->is_serving = true;
+    replication->has_missed = false;
+}
+
 /* It says from when on it pops; what is due before is left to others; and when all have heard that,
  * it does. */
 void tr_catchup_run(struct tr_replication *replication)
 {
+    TR_ASSERT(!tr_replication_is_popping(replication));
+    TR_ASSERT(replication->log->is_running && !replication->log->is_exhausted);
     tr_cover(replication->trial, RULE_CATCHUP);
-    if (replication->announced_ms != 0 &&
+    if (replication->catchup == CATCHUP_ANNOUNCED &&
         replication->time->now_ms > replication->announced_ms + replication->ahead_least_ms / 2) {
         /* Too late to be true: it is announced once more, and on slow links with more time. */
-        replication->announced_ms = 0;
+        replication->catchup = CATCHUP_HEARING;
         tr_cover(replication->trial, RULE_ANNOUNCED_AGAIN);
         if (replication->ahead_least_ms < AHEAD_MOST_MS &&
             !tr_breaks(replication->trial, MUTANT_ANNOUNCE_ONCE))
             replication->ahead_least_ms *= 2;
     }
-    if (replication->announced_ms == 0) {
+    if (replication->catchup == CATCHUP_HEARING) {
         if (!has_heard_all(replication))
             return;
         /* What was reserved before the start is waited out rather than jumped over: stamps ahead of
@@ -92,13 +105,12 @@ void tr_catchup_run(struct tr_replication *replication)
             return;
         replication->popping_from_ms = (clock >> 16) + replication->ahead_least_ms;
         replication->announced_ms = replication->time->now_ms;
+        replication->catchup = CATCHUP_ANNOUNCED;
         tr_peers_beat_now(replication->cluster);
     }
     if (!is_announced(replication))
         return;
-    replication->is_popping = true;
-    replication->is_serving = true;
-    replication->has_missed = false;
+    tr_catchup_end(replication);
     tr_rebalance_again(replication);
     tr_peers_beat_now(replication->cluster);
 }
@@ -106,7 +118,7 @@ void tr_catchup_run(struct tr_replication *replication)
 /* Its loop stood still for so long that others took it for dead. */
 void tr_catchup_notice(struct tr_replication *replication, struct tr_effects *out)
 {
-    if (!replication->is_popping || replication->wake_ms == TR_NEVER ||
+    if (!tr_replication_is_popping(replication) || replication->wake_ms == TR_NEVER ||
         replication->time->now_ms <= replication->wake_ms + TR_SUSPECT_MS ||
         tr_breaks(replication->trial, MUTANT_NO_CATCHUP))
         return;
@@ -117,8 +129,9 @@ void tr_catchup_notice(struct tr_replication *replication, struct tr_effects *ou
 
 tr_mono_ms tr_catchup_wake_at(const struct tr_replication *replication)
 {
+    TR_ASSERT(replication->catchup_ms <= replication->time->now_ms + 1);
     tr_mono_ms at = replication->catchup_ms + SILENT_MS;
-    if (replication->is_popping)
+    if (tr_replication_is_popping(replication))
         return TR_NEVER;
     return at > replication->time->now_ms ? at : replication->time->now_ms + LOOK_MS;
 }
@@ -128,10 +141,11 @@ tr_mono_ms tr_catchup_wake_at(const struct tr_replication *replication)
  * everything. */
 void tr_catchup_miss(struct tr_replication *replication, uint16_t peer)
 {
-    if (replication->is_popping || !replication->log->is_running)
+    TR_ASSERT(tr_is_other(replication, peer));
+    if (tr_replication_is_popping(replication) || !replication->log->is_running)
         return;
     tr_cover(replication->trial, RULE_MISSED);
-    replication->announced_ms = 0;
+    replication->catchup = CATCHUP_HEARING;
     replication->progress[peer].has_told = false;
     if (replication->has_missed)
         return;
@@ -157,6 +171,7 @@ static bool holds_lower(const struct tr_replication *replication, const struct t
 void tr_catchup_pass_up(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *record)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     if (!holds_lower(replication, record))
         return;
     tr_hold_moved(replication, peer, record);
@@ -171,7 +186,7 @@ void tr_catchup_mind_log(struct tr_replication *replication)
     bool is_exhausted = replication->log->is_exhausted;
     if (!replication->log->is_running)
         return;
-    if (is_exhausted && replication->is_popping) {
+    if (is_exhausted && tr_replication_is_popping(replication)) {
         tr_cover(replication->trial, RULE_NOT_POPPING);
         tr_catchup_begin(replication);
         tr_peers_beat_now(replication->cluster);
@@ -182,4 +197,6 @@ void tr_catchup_mind_log(struct tr_replication *replication)
     }
     replication->was_exhausted = is_exhausted;
     replication->has_missed |= is_exhausted; /* until it has caught up */
+    TR_ASSERT(!is_exhausted || !tr_replication_is_popping(replication) ||
+              tr_breaks(replication->trial, MUTANT_NO_CATCHUP));
 }

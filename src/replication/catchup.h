@@ -16,6 +16,7 @@
 
 void tr_catchup_begin(struct tr_replication *replication);
 void tr_catchup_run(struct tr_replication *replication);
+void tr_catchup_end(struct tr_replication *replication); /* it has heard all there is to hear */
 tr_mono_ms tr_catchup_wake_at(const struct tr_replication *replication);
 
 /* At the beginning of a step: that its loop stood still. */

@@ -14,6 +14,7 @@
 void tr_drop_pass_on(struct tr_replication *replication, uint16_t peer,
                      const struct tr_head *record, const struct tr_order *dropped)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_order order = record->order;
     if (tr_order_compare(dropped, &order) == 0)
         return;
@@ -35,6 +36,7 @@ void tr_drop_take_back(struct tr_replication *replication, const struct tr_head 
     if (ref == TR_ARENA_NONE)
         return;
     tr_store_head(replication->store, ref, &held);
+    TR_ASSERT(tr_key_equals(&held.key, &named->key));
     if (!tr_is_same_write(&held, named) ||
         tr_store_state_of(replication->store, ref) == TR_STORE_BUSY ||
         !tr_replication_has_room(replication, &held))
@@ -47,6 +49,7 @@ void tr_drop_take_back(struct tr_replication *replication, const struct tr_head 
 static bool is_kept(struct tr_replication *replication, uint16_t peer, const struct tr_head *named,
                     uint64_t operation, tr_ref ref, const struct tr_head *held)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE && tr_key_equals(&held->key, &named->key));
     struct tr_order order = named->order;
     if (!tr_replication_has_room(replication, held)) {
         tr_catchup_pass_up(replication, peer, named);
@@ -87,6 +90,7 @@ static bool is_kept(struct tr_replication *replication, uint16_t peer, const str
 static void spread_drop(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *named, const struct tr_head *held)
 {
+    TR_ASSERT(tr_order_compare(&named->order, &held->order) >= 0);
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_set_names(held, names);
     for (unsigned i = 0;
@@ -101,6 +105,7 @@ static void spread_drop(struct tr_replication *replication, uint16_t peer,
 /* A mutant: what is dropped becomes a tombstone, which ends it everywhere. */
 static void bury(struct tr_replication *replication, tr_ref ref, const struct tr_head *named)
 {
+    TR_ASSERT(tr_breaks(replication->trial, MUTANT_DROP_IS_TOMBSTONE));
     const struct tr_store *store = replication->store;
     struct tr_whole whole;
     store->whole(store->context, ref, &whole);
@@ -111,7 +116,7 @@ static void bury(struct tr_replication *replication, tr_ref ref, const struct tr
     whole.head.lag_ms = 0;
     tr_set_drop_others(&whole.head);
     store->strip(&whole);
-    ref = store->put(store->context, &whole, ref);
+    store->put(store->context, &whole, &ref);
     store->arm(store->context, ref);
     tr_pending_replicate(replication, ref, REPLICATE_DURABLE);
 }
@@ -119,6 +124,7 @@ static void bury(struct tr_replication *replication, tr_ref ref, const struct tr
 void tr_drop_asked(struct tr_replication *replication, uint16_t peer, const struct tr_head *named,
                    uint64_t operation)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_head held;
     tr_ref ref = tr_store_find(replication->store, &named->key);
     if (ref != TR_ARENA_NONE) {
@@ -154,6 +160,7 @@ void tr_drop_asked(struct tr_replication *replication, uint16_t peer, const stru
  * may be gone for good, and this the only copy: it is held back, until the other one takes it. */
 static void give_way(struct tr_replication *replication, uint16_t peer, const struct tr_head *named)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_head held;
     tr_ref ref = tr_store_find(replication->store, &named->key);
     if (ref == TR_ARENA_NONE)
@@ -182,6 +189,7 @@ static void give_way(struct tr_replication *replication, uint16_t peer, const st
 void tr_drop_heard(struct tr_replication *replication, uint16_t peer, const struct tr_head *named,
                    bool is_asked, bool is_wanted)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_head held;
     tr_ref ref = tr_store_find_exactly(replication->store, named, &held);
     if (ref == TR_ARENA_NONE && !is_asked && !is_wanted)

@@ -3,6 +3,8 @@
 
 #define YOUNG_MS 2000
 
+_Static_assert(YOUNG_MS < TR_TOMBSTONE_MS, "a note is old before it runs out");
+
 /* A note that is as young as that may still be needed: no frame is on its way for longer, but for
  * links that have failed. */
 static tr_mono_ms free_from(const struct tr_replication *replication)
@@ -12,8 +14,8 @@ static tr_mono_ms free_from(const struct tr_replication *replication)
 
 bool tr_dropped_can_note(const struct tr_replication *replication, const struct tr_key *key)
 {
-    bool can = !tr_replication_is_clustered(replication) ||
-               tr_recent_has_place(&replication->dropped, key, free_from(replication));
+    TR_ASSERT(replication->dropped.cap > 0);
+    bool can = tr_recent_has_place(&replication->dropped, key, free_from(replication));
     if (!can)
         tr_cover(replication->trial, RULE_DROPS_FULL);
     return can;
@@ -59,7 +61,7 @@ const struct tr_order *tr_dropped_find(const struct tr_replication *replication,
 static void note_dropped(struct tr_replication *replication, const struct tr_head *head,
                          const struct tr_key *key)
 {
-    if (!tr_replication_is_clustered(replication) || tr_dropped_find(replication, head) != NULL)
+    if (tr_dropped_find(replication, head) != NULL)
         return;
     struct tr_recent_note *note =
         tr_recent_place(&replication->dropped, key, free_from(replication));
@@ -82,6 +84,7 @@ void tr_dropped_note_taken_back(struct tr_replication *replication, const struct
 
 void tr_dropped_remove(struct tr_replication *replication, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_head head;
     tr_store_head(replication->store, ref, &head);
     tr_dropped_note(replication, &head);

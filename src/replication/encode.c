@@ -12,6 +12,7 @@
  * own, is safe here: if this node lost it, nobody would make it. */
 static bool is_beyond_unsafe(const struct tr_replication *replication, const struct tr_head *head)
 {
+    TR_ASSERT(replication->split_batch <= replication->log->number);
     bool is_beyond = head->key.part == 0 && replication->split_batch > replication->log->durable;
     if (is_beyond)
         tr_cover(replication->trial, RULE_BEYOND_UNSAFE);
@@ -24,6 +25,7 @@ static bool is_beyond_unsafe(const struct tr_replication *replication, const str
 static tr_ref find_record(const struct tr_replication *replication,
                           const struct tr_message *message, struct tr_head *head)
 {
+    TR_ASSERT(message->kind != MESSAGE_WRITE && message->kind < MESSAGE_KINDS);
     const struct tr_store *store = replication->store;
     tr_ref ref = tr_store_find(store, &message->key);
     bool is_read = message->kind == MESSAGE_ANSWER && message->result == TR_RESULT_HELD;
@@ -41,6 +43,8 @@ static tr_ref find_record(const struct tr_replication *replication,
 static void put_record(const struct tr_replication *replication, struct tr_writer *writer,
                        const struct tr_whole *whole)
 {
+    TR_ASSERT(whole->head.replicas.count > 0);
+    TR_ASSERT(tr_set_is_bounded(&whole->head));
     const struct tr_head *head = &whole->head;
     struct tr_frame_names names;
     names.due_in_ms = (int64_t)(head->due_ms - replication->time->steady_ms);
@@ -53,6 +57,7 @@ static void put_record(const struct tr_replication *replication, struct tr_write
 
 static void put_held(const struct tr_replication *replication, struct tr_writer *writer, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_whole whole;
     replication->store->whole(replication->store->context, ref, &whole);
     put_record(replication, writer, &whole);
@@ -61,6 +66,7 @@ static void put_held(const struct tr_replication *replication, struct tr_writer 
 static void put_copy(const struct tr_replication *replication, const struct tr_message *message,
                      struct tr_writer *writer)
 {
+    TR_ASSERT(message->kind == MESSAGE_COPY || message->kind == MESSAGE_PART);
     struct tr_head head;
     tr_ref ref = find_record(replication, message, &head);
     if (ref != TR_ARENA_NONE)
@@ -70,6 +76,7 @@ static void put_copy(const struct tr_replication *replication, const struct tr_m
 static void put_outcome(const struct tr_replication *replication, const struct tr_message *message,
                         struct tr_writer *writer)
 {
+    TR_ASSERT(message->kind == MESSAGE_OUTCOME);
     struct tr_head head;
     if (find_record(replication, message, &head) != TR_ARENA_NONE)
         tr_frame_put_outcome(writer, &head, (int64_t)(head.due_ms - replication->time->steady_ms),
@@ -79,6 +86,7 @@ static void put_outcome(const struct tr_replication *replication, const struct t
 static void put_write(const struct tr_replication *replication, const struct tr_message *message,
                       struct tr_writer *writer)
 {
+    TR_ASSERT(message->kind == MESSAGE_WRITE && message->operation != 0);
     struct tr_whole whole;
     enum tr_write_mode mode;
     if (!tr_operation_record(replication, message->operation, &whole, &mode))
@@ -91,9 +99,10 @@ static void put_write(const struct tr_replication *replication, const struct tr_
 static void put_answer(const struct tr_replication *replication, const struct tr_message *message,
                        struct tr_writer *writer)
 {
+    TR_ASSERT(message->kind == MESSAGE_ANSWER && message->result >= TR_RESULT_STORED);
     struct tr_head head;
     enum tr_frame_result result = message->result;
-    bool is_asked = result != TR_RESULT_STORED || message->mask != 0;
+    bool is_asked = result != TR_RESULT_STORED || message->of.has_record;
     tr_ref ref = is_asked ? find_record(replication, message, &head) : TR_ARENA_NONE;
     if (ref == TR_ARENA_NONE && result == TR_RESULT_HELD)
         result = TR_RESULT_NONE;
@@ -107,9 +116,10 @@ static void put_answer(const struct tr_replication *replication, const struct tr
 
 static void put_ask(const struct tr_message *message, struct tr_writer *writer)
 {
+    TR_ASSERT(message->of.ask == TR_ASK_READ || message->of.ask == TR_ASK_REDRIVE);
     struct tr_frame_ask ask = {
         .operation = message->operation,
-        .mode = (enum tr_ask_mode)message->order.attempt,
+        .mode = message->of.ask,
         .id = message->key.id,
         .sequence = message->order.sequence,
     };
@@ -129,11 +139,13 @@ void tr_encode_message(struct tr_replication *replication, const struct tr_messa
         tr_frame_put_key(writer, &named);
         return;
     case MESSAGE_MARK:
-        tr_frame_put_mark(writer, &named, message->mask);
+        tr_frame_put_mark(writer, &named, message->of.places);
         return;
     case MESSAGE_DROP:
+        tr_frame_put_drop(writer, &named, message->operation, message->of.is_taken_back);
+        return;
     case MESSAGE_DROPPED:
-        tr_frame_put_drop(writer, &named, message->operation, message->mask == 1);
+        tr_frame_put_drop(writer, &named, message->operation, message->of.is_wanted);
         return;
     case MESSAGE_OUTCOME:
         put_outcome(replication, message, writer);

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replication/hold.h"
 
+#include "replication/set.h"
+
 #define DECIDE_MS      1000
 #define DECIDE_MOST_MS 1500
+
+_Static_assert(DECIDE_MOST_MS < TR_POSITION_MS, "it is decided before the next in turn acts");
+_Static_assert(TR_HOLD_MS > TR_POSITION_MS, "a claim is good for longer than the next one waits");
 
 static struct tr_recent_note *note_hold(struct tr_replication *replication, uint16_t peer,
                                         const struct tr_head *record, uint64_t hold_ms)
 {
+    TR_ASSERT(peer < replication->cluster->member_count);
+    TR_ASSERT(hold_ms > 0);
     struct tr_recent_note *note =
         tr_recent_place(&replication->held, &record->key, replication->time->now_ms);
     if (note == NULL)
@@ -26,6 +33,7 @@ static struct tr_recent_note *note_hold(struct tr_replication *replication, uint
 static struct tr_recent_note *hear(struct tr_replication *replication, uint16_t peer,
                                    const struct tr_head *record)
 {
+    TR_ASSERT(peer < replication->cluster->member_count);
     struct tr_recent_note *held = tr_recent_find(&replication->held, &record->key);
     struct tr_order order = record->order;
     bool is_held = held != NULL && held->until_ms > replication->time->now_ms;
@@ -48,11 +56,13 @@ static struct tr_recent_note *hear(struct tr_replication *replication, uint16_t 
 
 void tr_hold_claim(struct tr_replication *replication, uint16_t peer, const struct tr_head *record)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     hear(replication, peer, record);
 }
 
 void tr_hold_past(struct tr_replication *replication, uint16_t peer, const struct tr_head *outcome)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_recent_note *note = hear(replication, peer, outcome);
     if (note != NULL)
         note->is_past = true;
@@ -60,6 +70,7 @@ void tr_hold_past(struct tr_replication *replication, uint16_t peer, const struc
 
 void tr_hold_moved(struct tr_replication *replication, uint16_t peer, const struct tr_head *record)
 {
+    TR_ASSERT(peer < replication->cluster->member_count);
     struct tr_recent_note *note = hear(replication, peer, record);
     if (note == NULL)
         return;
@@ -75,6 +86,7 @@ uint16_t tr_hold_moved_by(const struct tr_replication *replication, const struct
     struct tr_order order = record->order;
     bool is_it = note != NULL && note->is_moved && note->until_ms > replication->time->now_ms &&
                  tr_order_compare(&note->order, &order) > 0;
+    TR_ASSERT(!is_it || note->peer < replication->cluster->member_count);
     return is_it ? note->peer : TR_MEMBER_NONE;
 }
 
@@ -83,6 +95,7 @@ uint16_t tr_hold_moved_by(const struct tr_replication *replication, const struct
 /* How long a coordinator takes to decide; less than until the next in turn pops. */
 static uint64_t decision_ms(const struct tr_replication *replication, uint16_t peer)
 {
+    TR_ASSERT(peer < replication->cluster->member_count);
     uint64_t decision_ms = DECIDE_MS + 2 * replication->cluster->peers[peer].trip_ms;
     return decision_ms < DECIDE_MOST_MS ? decision_ms : DECIDE_MOST_MS;
 }
@@ -91,6 +104,7 @@ static uint64_t decision_ms(const struct tr_replication *replication, uint16_t p
 static bool is_undecided(const struct tr_replication *replication, uint16_t peer,
                          const struct tr_head *record)
 {
+    TR_ASSERT(tr_set_is_bounded(record));
     return (record->flags & TR_RECORD_TOMBSTONE) == 0 && record->key.part == 0 &&
            record->due_ms < replication->time->steady_ms + decision_ms(replication, peer) &&
            !tr_breaks(replication->trial, MUTANT_UNDECIDED_POPS);
@@ -99,6 +113,7 @@ static bool is_undecided(const struct tr_replication *replication, uint16_t peer
 void tr_hold_prepare(const struct tr_replication *replication, uint16_t peer,
                      struct tr_head *record)
 {
+    TR_ASSERT(record->lag_ms <= record->due_ms);
     if (!is_undecided(replication, peer, record) ||
         tr_recent_has_place(&replication->held, &record->key, replication->time->now_ms))
         return;
@@ -107,10 +122,12 @@ void tr_hold_prepare(const struct tr_replication *replication, uint16_t peer,
         replication->time->steady_ms + decision_ms(replication, peer) - record->due_ms;
     record->due_ms += late_ms;
     record->lag_ms += late_ms;
+    TR_ASSERT(record->due_ms > replication->time->steady_ms);
 }
 
 void tr_hold_open(struct tr_replication *replication, uint16_t peer, const struct tr_head *record)
 {
+    TR_ASSERT(peer < replication->cluster->member_count);
     if (!is_undecided(replication, peer, record))
         return;
     struct tr_recent_note *note =

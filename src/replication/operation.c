@@ -12,19 +12,18 @@ static struct tr_operation *find(const struct tr_replication *replication, uint6
     return operation->number == number ? operation : NULL;
 }
 
-struct tr_whole tr_operation_unpack(const struct tr_replication *replication,
-                                    const struct tr_operation *operation)
+void tr_operation_unpack(const struct tr_replication *replication,
+                         const struct tr_operation *operation, struct tr_whole *record)
 {
-    struct tr_whole whole;
     TR_ASSERT(operation->record != TR_ARENA_NONE);
     replication->store->unpack(tr_arena_at(replication->arena, operation->record),
-                               operation->record_size, &whole);
-    return whole;
+                               operation->record_size, record);
 }
 
 bool tr_operation_keep(struct tr_replication *replication, struct tr_operation *operation,
                        const struct tr_whole *record)
 {
+    TR_ASSERT(operation->number != 0);
     size_t bound = replication->store->pack_bound(record);
     tr_ref ref = tr_arena_take(replication->arena, TR_ARENA_STRING, bound, false);
     if (ref == TR_ARENA_NONE)
@@ -41,10 +40,11 @@ bool tr_operation_keep(struct tr_replication *replication, struct tr_operation *
 bool tr_operation_record(const struct tr_replication *replication, uint64_t number,
                          struct tr_whole *record, enum tr_write_mode *mode)
 {
+    TR_ASSERT(number != 0);
     const struct tr_operation *operation = find(replication, number);
     if (operation == NULL || operation->stage != STAGE_WRITING)
         return false;
-    *record = tr_operation_unpack(replication, operation);
+    tr_operation_unpack(replication, operation, record);
     *mode = operation->mode;
     return true;
 }
@@ -54,6 +54,7 @@ bool tr_operation_record(const struct tr_replication *replication, uint64_t numb
 static void answer(struct tr_replication *replication, const struct tr_operation *operation,
                    enum tr_result result, bool has_happened, struct tr_effects *out)
 {
+    TR_ASSERT(result < TR_RESULTS);
     struct tr_reply reply = {
         .token = operation->token,
         .id = operation->id,
@@ -67,6 +68,7 @@ static void answer(struct tr_replication *replication, const struct tr_operation
 void tr_operation_answer(struct tr_replication *replication, const struct tr_operation *operation,
                          enum tr_result result, struct tr_effects *out)
 {
+    TR_ASSERT(!tr_result_is_refusal(result) || result == TR_UNKNOWN);
     answer(replication, operation, result, result != TR_NOT_FOUND && result != TR_NO_DEAD_POP, out);
 }
 
@@ -74,11 +76,13 @@ void tr_operation_answer(struct tr_replication *replication, const struct tr_ope
 void tr_operation_refuse(struct tr_replication *replication, const struct tr_operation *operation,
                          enum tr_result result, struct tr_effects *out)
 {
+    TR_ASSERT(tr_result_is_refusal(result) && result != TR_UNKNOWN);
     answer(replication, operation, result, false, out);
 }
 
 void tr_operation_end(struct tr_replication *replication, struct tr_operation *operation)
 {
+    TR_ASSERT(operation->number != 0 && replication->operation_count > 0);
     if (operation->record != TR_ARENA_NONE)
         tr_arena_give(replication->arena, operation->record);
     operation->record = TR_ARENA_NONE;
@@ -89,6 +93,7 @@ void tr_operation_end(struct tr_replication *replication, struct tr_operation *o
 void tr_operation_finish(struct tr_replication *replication, struct tr_operation *operation,
                          struct tr_effects *out)
 {
+    TR_ASSERT(operation->is_found || (operation->done | operation->above) != 0);
     tr_operation_answer(replication, operation, TR_DONE, out);
     tr_operation_end(replication, operation);
 }
@@ -96,10 +101,12 @@ void tr_operation_finish(struct tr_replication *replication, struct tr_operation
 /* Answers to what was sent before are none to what is sent now. */
 void tr_operation_renumber(struct tr_replication *replication, struct tr_operation *operation)
 {
+    TR_ASSERT(operation->number != 0);
     uint64_t slots = replication->config.operations_max;
     uint64_t slot = operation->number % slots;
     uint64_t next = replication->operation_number + 1;
     next += (slot + slots - next % slots) % slots;
+    TR_ASSERT(next > operation->number && next % slots == slot);
     replication->operation_number = next;
     operation->number = next;
 }
@@ -108,16 +115,19 @@ void tr_operation_renumber(struct tr_replication *replication, struct tr_operati
 
 void tr_operation_open(struct tr_operation *operation, uint32_t member)
 {
+    TR_ASSERT(member < TR_LOG_NODES_MAX);
     operation->open[member / 64] |= (uint64_t)1 << member % 64;
 }
 
 bool tr_operation_is_open(const struct tr_operation *operation, uint32_t member)
 {
+    TR_ASSERT(member < TR_LOG_NODES_MAX);
     return (operation->open[member / 64] >> member % 64 & 1) != 0;
 }
 
 void tr_operation_close(struct tr_operation *operation, uint32_t member)
 {
+    TR_ASSERT(member < TR_LOG_NODES_MAX);
     operation->open[member / 64] &= ~((uint64_t)1 << member % 64);
 }
 
@@ -125,6 +135,7 @@ void tr_operation_close(struct tr_operation *operation, uint32_t member)
 bool tr_operation_has_open(const struct tr_replication *replication,
                            const struct tr_operation *operation)
 {
+    TR_ASSERT(operation->number != 0);
     for (uint32_t i = 0; i < replication->cluster->member_count; i++) {
         if (tr_operation_is_open(operation, i) && tr_peer_is_up(replication->cluster, (uint16_t)i))
             return true;
@@ -138,6 +149,7 @@ void tr_operation_answered(struct tr_replication *replication, uint64_t number, 
                            enum tr_frame_result result, const struct tr_whole *held,
                            struct tr_effects *out)
 {
+    TR_ASSERT(member < replication->cluster->member_count);
     struct tr_operation *operation = find(replication, number);
     if (operation == NULL)
         return;
@@ -154,6 +166,7 @@ void tr_operation_answered(struct tr_replication *replication, uint64_t number, 
 void tr_operation_dropped(struct tr_replication *replication, uint64_t number, uint16_t member,
                           struct tr_effects *out)
 {
+    TR_ASSERT(member < replication->cluster->member_count);
     struct tr_operation *operation = find(replication, number);
     if (operation == NULL || !tr_operation_is_open(operation, member))
         return;
@@ -180,6 +193,7 @@ static uint64_t patience(const struct tr_replication *replication)
 
 static struct tr_operation *take(struct tr_replication *replication)
 {
+    TR_ASSERT(replication->config.operations_max > 0);
     for (uint32_t i = 0; i < replication->config.operations_max; i++) {
         replication->operation_number++;
         uint32_t slot =
@@ -193,6 +207,11 @@ static struct tr_operation *take(struct tr_replication *replication)
 void tr_operation_begin(struct tr_replication *replication, const struct tr_request *request,
                         struct tr_whole *record, struct tr_effects *out)
 {
+    TR_ASSERT(replication->cluster->view.count > 0);
+    if (tr_cluster_is_alone(replication->cluster)) {
+        tr_operation_locally(replication, request, record, out);
+        return;
+    }
     struct tr_operation *operation = take(replication);
     enum tr_operation_kind kind = request->kind;
     struct tr_operation begun = {
@@ -218,6 +237,7 @@ void tr_operation_begin(struct tr_replication *replication, const struct tr_requ
         replication->operations_ms = replication->time->now_ms + begun.patience_ms;
     operation->mode = begun.is_drawn ? TR_WRITE_CREATE : TR_WRITE_REPLACE;
     replication->operation_count++;
+    TR_ASSERT(replication->operation_count <= replication->config.operations_max);
     bool is_keyed = kind == OPERATION_CREATE && !begun.is_drawn;
     if ((kind != OPERATION_READ && kind != OPERATION_PERFORM && !is_keyed) ||
         (is_keyed && !tr_operation_keep(replication, operation, record))) {
@@ -231,14 +251,16 @@ void tr_operation_begin(struct tr_replication *replication, const struct tr_requ
 void tr_operation_read(const struct tr_replication *replication, uint32_t index,
                        struct tr_whole *record)
 {
+    TR_ASSERT(index < replication->read_count);
     struct tr_operation operation = {.record = replication->read[index],
                                      .record_size = replication->read_size[index]};
-    *record = tr_operation_unpack(replication, &operation);
+    tr_operation_unpack(replication, &operation, record);
 }
 
 /* When it is to be looked at, whatever is heard. */
 static tr_mono_ms next_of(const struct tr_operation *operation)
 {
+    TR_ASSERT(operation->number != 0);
     if (operation->stage == STAGE_DROPPING)
         return operation->started_ms + 4 * operation->patience_ms;
     if (operation->stage == STAGE_READING || operation->is_late)
@@ -249,6 +271,7 @@ static tr_mono_ms next_of(const struct tr_operation *operation)
 static void run(struct tr_replication *replication, struct tr_operation *operation,
                 struct tr_effects *out)
 {
+    TR_ASSERT(operation->number != 0);
     bool is_over = replication->time->now_ms >= operation->started_ms + 2 * operation->patience_ms;
     if (operation->stage == STAGE_READING)
         tr_read_conclude(replication, operation, is_over, out);
@@ -268,6 +291,7 @@ static void run(struct tr_replication *replication, struct tr_operation *operati
  * has come or gone. */
 void tr_operations_run(struct tr_replication *replication, struct tr_effects *out)
 {
+    TR_ASSERT(replication->operation_count <= replication->config.operations_max);
     tr_mono_ms next_ms = TR_NEVER;
     uint32_t left = replication->operation_count;
     if (left == 0 || replication->time->now_ms < replication->operations_ms)
@@ -297,5 +321,6 @@ void tr_operations_look(struct tr_replication *replication)
 
 tr_mono_ms tr_operations_wake_at(const struct tr_replication *replication)
 {
+    TR_ASSERT(replication->operation_count <= replication->config.operations_max);
     return replication->operation_count > 0 ? replication->operations_ms : TR_NEVER;
 }

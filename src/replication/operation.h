@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client's request in the cluster, from its beginning to its answer. Whoever is asked
- * coordinates, and keeps nothing itself unless it is of the replica set.
+ * A client's request, from its beginning to its answer. Whoever is asked coordinates, and keeps
+ * nothing itself unless it is of the replica set. A node that is alone does it at once (local.c);
+ * else it goes through stages:
  *
  *   reading   what do others hold? A read ends here (read.c)
  *   writing   to the replica set, until enough have it (write.c)
@@ -101,8 +102,8 @@ tr_mono_ms tr_operations_wake_at(const struct tr_replication *replication);
 /* ---- what its stages share ---- */
 
 /* operation.c */
-struct tr_whole tr_operation_unpack(const struct tr_replication *replication,
-                                    const struct tr_operation *operation);
+void tr_operation_unpack(const struct tr_replication *replication,
+                         const struct tr_operation *operation, struct tr_whole *record);
 /* False: no memory. */
 bool tr_operation_keep(struct tr_replication *replication, struct tr_operation *operation,
                        const struct tr_whole *record);
@@ -120,6 +121,10 @@ void tr_operation_close(struct tr_operation *operation, uint32_t member);
 bool tr_operation_is_open(const struct tr_operation *operation, uint32_t member);
 bool tr_operation_has_open(const struct tr_replication *replication,
                            const struct tr_operation *operation);
+
+/* local.c */
+void tr_operation_locally(struct tr_replication *replication, const struct tr_request *request,
+                          struct tr_whole *whole, struct tr_effects *out);
 
 /* read.c */
 void tr_read_asked(struct tr_replication *replication, uint16_t peer,

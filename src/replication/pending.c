@@ -11,6 +11,8 @@
 #define FRESH_MS 800  /* less than until it is sent again */
 #define LONG     8192
 
+_Static_assert(FRESH_MS < TR_PENDING_AGAIN_MS, "what is fresh is not sent again");
+
 /* ---- who has what ---- */
 
 /* Whether the node that made a write may still be busy with it: it may find that the id is taken,
@@ -27,6 +29,7 @@ bool tr_pending_is_fresh(const struct tr_replication *replication, const struct 
 void tr_pending_mark(struct tr_replication *replication, tr_ref ref, const struct tr_head *record,
                      uint16_t member)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     unsigned place = tr_set_place_of(record, member);
     if (place < record->replicas.count)
         tr_store_set_acked(replication->store, ref,
@@ -36,6 +39,7 @@ void tr_pending_mark(struct tr_replication *replication, tr_ref ref, const struc
 /* Not one that moves and comes from there: who moves it tells it to let go. */
 bool tr_pending_is_drop(const struct tr_head *record, uint16_t peer)
 {
+    TR_ASSERT(tr_set_is_bounded(record));
     return !tr_set_is_listed(record, peer) && tr_set_is_named(record, peer) &&
            (record->flags & TR_RECORD_MOVING) == 0;
 }
@@ -43,6 +47,8 @@ bool tr_pending_is_drop(const struct tr_head *record, uint16_t peer)
 static bool is_pending(const struct tr_replication *replication, tr_ref ref, uint16_t peer,
                        const struct tr_head *record)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
+    TR_ASSERT(ref != TR_ARENA_NONE);
     if (tr_store_state_of(replication->store, ref) == TR_STORE_UNSAFE)
         return false; /* when it is durable, its set hears of it */
     unsigned place = tr_set_place_of(record, peer);
@@ -57,6 +63,7 @@ static bool is_pending(const struct tr_replication *replication, tr_ref ref, uin
 bool tr_pending_has(const struct tr_replication *replication, tr_ref ref, uint16_t peer,
                     struct tr_head *record)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     if (replication->store->is_spread(replication->store->context, ref))
         return false;
     tr_store_head(replication->store, ref, record);
@@ -66,6 +73,7 @@ bool tr_pending_has(const struct tr_replication *replication, tr_ref ref, uint16
 void tr_pending_send_copy(struct tr_replication *replication, uint16_t peer,
                           const struct tr_head *record)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     tr_replication_send(replication, peer,
                         (struct tr_message){.kind = MESSAGE_COPY, .key = record->key});
 }
@@ -73,6 +81,7 @@ void tr_pending_send_copy(struct tr_replication *replication, uint16_t peer,
 void tr_pending_send_drop(struct tr_replication *replication, uint16_t peer,
                           const struct tr_head *record)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     tr_replication_send(replication, peer,
                         (struct tr_message){
                             .kind = MESSAGE_DROP,
@@ -84,10 +93,11 @@ void tr_pending_send_drop(struct tr_replication *replication, uint16_t peer,
 void tr_pending_send_take_back(struct tr_replication *replication, uint16_t peer,
                                const struct tr_head *record)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     tr_replication_send(replication, peer,
                         (struct tr_message){
                             .kind = MESSAGE_DROP,
-                            .mask = 1,
+                            .of.is_taken_back = true,
                             .key = record->key,
                             .order = record->order,
                         });
@@ -96,6 +106,7 @@ void tr_pending_send_take_back(struct tr_replication *replication, uint16_t peer
 void tr_pending_send(struct tr_replication *replication, uint16_t peer,
                      const struct tr_head *record)
 {
+    TR_ASSERT(tr_set_is_named(record, peer));
     if (tr_pending_is_drop(record, peer))
         tr_pending_send_drop(replication, peer, record);
     else
@@ -105,6 +116,8 @@ void tr_pending_send(struct tr_replication *replication, uint16_t peer,
 /* Each node that is named has a moment to say that it has it. */
 void tr_pending_add(struct tr_replication *replication, tr_ref ref, const struct tr_head *record)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    TR_ASSERT(tr_set_is_bounded(record));
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_set_names(record, names);
     for (unsigned i = 0; i < count; i++) {
@@ -113,7 +126,7 @@ void tr_pending_add(struct tr_replication *replication, tr_ref ref, const struct
             continue;
         struct tr_peer *peer = &replication->cluster->peers[names[i]];
         struct tr_progress *progress = &replication->progress[names[i]];
-        if (peer->is_greeted && progress->pending.count < replication->config.pending &&
+        if (peer->link == LINK_GREETED && progress->pending.count < replication->config.pending &&
             !tr_arena_is_tight(replication->arena) &&
             tr_fifo_push(&progress->pending, replication->arena, entry))
             continue;
@@ -127,6 +140,7 @@ void tr_pending_add(struct tr_replication *replication, tr_ref ref, const struct
 static bool first_pending(struct tr_replication *replication, uint16_t index,
                           struct tr_fifo_entry *entry, struct tr_head *record)
 {
+    TR_ASSERT(tr_is_other(replication, index));
     struct tr_fifo *pending = &replication->progress[index].pending;
     for (; pending->count > 0; tr_fifo_pop(pending, replication->arena)) {
         *entry = tr_fifo_first(pending, replication->arena);
@@ -141,6 +155,7 @@ static bool first_pending(struct tr_replication *replication, uint16_t index,
  * behind one that is not due none is. */
 void tr_pending_run(struct tr_replication *replication, uint16_t index)
 {
+    TR_ASSERT(tr_is_other(replication, index));
     struct tr_peer *peer = &replication->cluster->peers[index];
     struct tr_progress *progress = &replication->progress[index];
     struct tr_head record;
@@ -170,6 +185,7 @@ void tr_pending_run(struct tr_replication *replication, uint16_t index)
 
 bool tr_pending_is_empty(struct tr_replication *replication, uint16_t index)
 {
+    TR_ASSERT(tr_is_other(replication, index));
     struct tr_fifo_entry entry;
     struct tr_head record;
     return !first_pending(replication, index, &entry, &record);
@@ -182,6 +198,7 @@ bool tr_pending_is_empty(struct tr_replication *replication, uint16_t index)
 void tr_pending_send_all(struct tr_replication *replication, const struct tr_head *record,
                          enum tr_message_kind kind)
 {
+    TR_ASSERT(kind == MESSAGE_OUTCOME || kind == MESSAGE_PART || kind == MESSAGE_COPY);
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_set_names(record, names);
     for (unsigned i = 0; i < count; i++) {
@@ -199,9 +216,8 @@ void tr_pending_send_all(struct tr_replication *replication, const struct tr_hea
 
 void tr_pending_replicate(struct tr_replication *replication, tr_ref ref, enum tr_replicate how)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_head record;
-    if (!tr_replication_is_clustered(replication))
-        return;
     tr_store_head(replication->store, ref, &record);
     /* Beyond a pop that has failed nobody is told before the failed one is safe here. */
     if (how == REPLICATE_AT_ONCE && replication->split_batch > replication->log->durable)

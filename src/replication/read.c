@@ -11,6 +11,7 @@
 /* What it keeps of a read is found; of a create, is to be written. */
 static void look_here(struct tr_replication *replication, struct tr_operation *operation)
 {
+    TR_ASSERT(operation->kind != OPERATION_PERFORM);
     struct tr_whole record;
     const struct tr_store *store = replication->store;
     tr_ref ref = store->find_shown(store->context, operation->id);
@@ -23,6 +24,7 @@ static void look_here(struct tr_replication *replication, struct tr_operation *o
 
 static void perform_here(struct tr_replication *replication, struct tr_operation *operation)
 {
+    TR_ASSERT(operation->kind == OPERATION_PERFORM);
     const struct tr_store *store = replication->store;
     struct tr_waiting ticket = {.then = THEN_OPERATION, .token = operation->number};
     TR_ASSERT(store->perform != NULL);
@@ -33,6 +35,7 @@ static void perform_here(struct tr_replication *replication, struct tr_operation
 /* Where it is placed, or, while it may be elsewhere, everywhere. */
 static void ask_all(struct tr_replication *replication, struct tr_operation *operation)
 {
+    TR_ASSERT(operation->number != 0);
     uint16_t list[TR_SET_MAX];
     bool is_wide = tr_rebalance_is_wide(replication);
     unsigned count = tr_view_place(replication->cluster, operation->id,
@@ -59,15 +62,15 @@ static void ask_all(struct tr_replication *replication, struct tr_operation *ope
                 .kind = MESSAGE_ASK,
                 .operation = operation->number,
                 .key.id = operation->id,
-                .order = {.attempt =
-                              operation->kind == OPERATION_PERFORM ? TR_ASK_REDRIVE : TR_ASK_READ,
-                          .sequence = operation->argument},
+                .of.ask = operation->kind == OPERATION_PERFORM ? TR_ASK_REDRIVE : TR_ASK_READ,
+                .order.sequence = operation->argument,
             });
     }
 }
 
 void tr_read_begin(struct tr_replication *replication, struct tr_operation *operation)
 {
+    TR_ASSERT(operation->kind != OPERATION_REPLACE);
     if (operation->kind == OPERATION_PERFORM)
         perform_here(replication, operation);
     else
@@ -86,6 +89,8 @@ static bool is_above(const struct tr_whole *a, const struct tr_whole *b)
 static void hear(struct tr_replication *replication, struct tr_operation *operation,
                  uint16_t member, const struct tr_whole *held)
 {
+    TR_ASSERT(operation->stage == STAGE_READING);
+    TR_ASSERT(member < replication->cluster->member_count);
     tr_operation_close(operation, member);
     if (held == NULL)
         return;
@@ -94,7 +99,7 @@ static void hear(struct tr_replication *replication, struct tr_operation *operat
         return; /* what it keeps is to be written */
     struct tr_whole best;
     if (operation->record != TR_ARENA_NONE)
-        best = tr_operation_unpack(replication, operation);
+        tr_operation_unpack(replication, operation, &best);
     if (operation->record == TR_ARENA_NONE || is_above(held, &best))
         tr_operation_keep(replication, operation, held);
 }
@@ -103,6 +108,7 @@ static void hear(struct tr_replication *replication, struct tr_operation *operat
  * elsewhere, everybody was. */
 static bool is_known(const struct tr_replication *replication, const struct tr_operation *operation)
 {
+    TR_ASSERT(operation->stage == STAGE_READING);
     bool is_open = false;
     for (uint32_t i = 0; i < replication->cluster->member_count; i++)
         is_open |= tr_operation_is_open(operation, i);
@@ -112,9 +118,10 @@ static bool is_known(const struct tr_replication *replication, const struct tr_o
 static void answer_read(struct tr_replication *replication, struct tr_operation *operation,
                         struct tr_effects *out)
 {
+    TR_ASSERT(operation->kind == OPERATION_READ);
     struct tr_whole record = {.head.flags = TR_RECORD_TOMBSTONE};
     if (operation->record != TR_ARENA_NONE)
-        record = tr_operation_unpack(replication, operation);
+        tr_operation_unpack(replication, operation, &record);
     if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0) {
         if (operation->record == TR_ARENA_NONE && !is_known(replication, operation))
             tr_operation_refuse(replication, operation, TR_NO_ANSWER, out);
@@ -137,6 +144,7 @@ static void answer_read(struct tr_replication *replication, struct tr_operation 
 void tr_read_conclude(struct tr_replication *replication, struct tr_operation *operation,
                       bool is_over, struct tr_effects *out)
 {
+    TR_ASSERT(operation->stage == STAGE_READING);
     if (tr_operation_has_open(replication, operation) && !is_over)
         return;
     /* It may have moved from one that was asked late to one that was asked early. */
@@ -168,7 +176,8 @@ void tr_read_conclude(struct tr_replication *replication, struct tr_operation *o
         tr_operation_finish(replication, operation, out);
         return;
     }
-    struct tr_whole record = tr_operation_unpack(replication, operation);
+    struct tr_whole record;
+    tr_operation_unpack(replication, operation, &record);
     operation->is_late = false;
     tr_write_begin(replication, operation, &record, out);
 }
@@ -177,6 +186,7 @@ void tr_read_answered(struct tr_replication *replication, struct tr_operation *o
                       uint16_t member, enum tr_frame_result result, const struct tr_whole *held,
                       struct tr_effects *out)
 {
+    TR_ASSERT(operation->stage == STAGE_READING);
     operation->done |= result == TR_RESULT_STORED;
     hear(replication, operation, member, result == TR_RESULT_HELD ? held : NULL);
     tr_read_conclude(replication, operation, false, out);
@@ -185,6 +195,7 @@ void tr_read_answered(struct tr_replication *replication, struct tr_operation *o
 void tr_read_asked(struct tr_replication *replication, uint16_t peer,
                    const struct tr_frame_ask *ask)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     const struct tr_store *store = replication->store;
     struct tr_head found = {.key.id = ask->id};
     tr_ref ref = store->find_shown(store->context, ask->id);

@@ -23,6 +23,7 @@
  * it is this one that has not heard. */
 static bool views_agree(const struct tr_replication *replication)
 {
+    TR_ASSERT(replication->cluster->view.count > 0);
     bool knows_others = replication->cluster->members[0].role == TR_ROLE_NONE ||
                         tr_view_has_others(replication->cluster);
     for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
@@ -52,6 +53,7 @@ bool tr_rebalance_is_wide(const struct tr_replication *replication)
 
 bool tr_rebalance_is_view_new(const struct tr_replication *replication)
 {
+    TR_ASSERT(replication->rebalance.changed_ms <= replication->time->now_ms);
     return replication->time->now_ms < replication->rebalance.changed_ms + JOIN_MS;
 }
 
@@ -79,6 +81,7 @@ void tr_rebalance_again(struct tr_replication *replication)
 static void offer(struct tr_replication *replication, uint16_t mover, const struct tr_head *record,
                   bool may_send)
 {
+    TR_ASSERT(tr_is_other(replication, mover));
     if (!may_send || replication->rebalance.offers >= OFFERS_MAX)
         return;
     uint16_t placed[TR_SET_MAX];
@@ -100,6 +103,7 @@ static void offer(struct tr_replication *replication, uint16_t mover, const stru
 static void show_again(struct tr_replication *replication, uint16_t ahead,
                        const struct tr_head *record, bool may_send)
 {
+    TR_ASSERT(tr_is_other(replication, ahead));
     if (!may_send || replication->rebalance.offers >= OFFERS_MAX)
         return;
     replication->rebalance.offers++;
@@ -109,6 +113,7 @@ static void show_again(struct tr_replication *replication, uint16_t ahead,
 
 static void follow(struct tr_replication *replication, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_fifo_entry entry = {ref, 0};
     if (!tr_fifo_push(&replication->rebalance.moves, replication->arena, entry))
         replication->rebalance.found++; /* the next walk meets it */
@@ -117,6 +122,8 @@ static void follow(struct tr_replication *replication, tr_ref ref)
 static bool may_change(const struct tr_replication *replication, tr_ref ref,
                        const struct tr_head *record)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    TR_ASSERT(tr_set_is_bounded(record));
     const struct tr_store *store = replication->store;
     bool may = tr_store_state_of(store, ref) == TR_STORE_IDLE &&
                (store->may_move == NULL || store->may_move(store->context, ref, record));
@@ -127,6 +134,7 @@ static bool may_change(const struct tr_replication *replication, tr_ref ref,
  * that a record names if the view names nobody: this node may have yet to hear of them. */
 static bool is_too_soon(const struct tr_replication *replication, const struct tr_head *record)
 {
+    TR_ASSERT(record->factor > 0);
     uint16_t placed[TR_SET_MAX];
     unsigned count = tr_view_place(replication->cluster, record->key.id,
                                    tr_set_copies(replication, record->factor), placed);
@@ -140,6 +148,7 @@ static bool is_too_soon(const struct tr_replication *replication, const struct t
 /* It gets its new list, and comes from where it is. */
 static void begin(struct tr_replication *replication, tr_ref ref, struct tr_head *record)
 {
+    TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) == 0);
     struct tr_head old = *record;
     if (!may_change(replication, ref, record) || is_too_soon(replication, record))
         return;
@@ -159,6 +168,8 @@ static void begin(struct tr_replication *replication, tr_ref ref, struct tr_head
                                                   0, false, record->replicas.members);
     record->flags |= TR_RECORD_MOVING;
     record->order.moves = tr_next_move(record->order.moves, replication->cluster->stamp_node);
+    TR_ASSERT(tr_set_is_sound(record) && record->from.count > 0);
+    TR_ASSERT(tr_order_compare(&record->order, &old.order) > 0);
     tr_ref placed = tr_store_put_head(replication->store, ref, record);
     if (placed == TR_ARENA_NONE)
         return;
@@ -169,6 +180,7 @@ static void begin(struct tr_replication *replication, tr_ref ref, struct tr_head
 /* All of the new list have it, and nobody else who could be asked: it is where it belongs. */
 static void finish(struct tr_replication *replication, tr_ref ref, struct tr_head *record)
 {
+    TR_ASSERT((record->flags & TR_RECORD_MOVING) != 0);
     struct tr_head old = *record;
     if (tr_store_state_of(replication->store, ref) != TR_STORE_IDLE ||
         !tr_replication_has_room(replication, record))
@@ -181,6 +193,7 @@ static void finish(struct tr_replication *replication, tr_ref ref, struct tr_hea
         if (old.from.members[i] != 0 && !tr_set_is_listed(record, old.from.members[i]))
             tr_set_remember(record, old.from.members[i]);
     }
+    TR_ASSERT(tr_order_compare(&record->order, &old.order) > 0);
     tr_cover(replication->trial, RULE_MOVE_ENDED);
     replication->stats.moved++;
 
@@ -202,6 +215,7 @@ static void finish(struct tr_replication *replication, tr_ref ref, struct tr_hea
 static bool send_drops(struct tr_replication *replication, const struct tr_head *record,
                        bool may_send)
 {
+    TR_ASSERT((record->flags & TR_RECORD_MOVING) != 0);
     bool is_waiting = false;
     for (unsigned i = 0; i < record->from.count; i++) {
         uint16_t member = record->from.members[i];
@@ -220,6 +234,7 @@ static bool send_drops(struct tr_replication *replication, const struct tr_head 
 /* Nobody of the new list is only just starting: it would not pop. */
 static bool can_take_over(const struct tr_replication *replication, const struct tr_head *record)
 {
+    TR_ASSERT(record->replicas.count > 0);
     for (unsigned i = 0; i < record->replicas.count; i++) {
         const struct tr_peer *peer = &replication->cluster->peers[record->replicas.members[i]];
         if (record->replicas.members[i] != 0 && peer->is_up && (peer->flags & TR_BEAT_POPPING) == 0)
@@ -231,6 +246,8 @@ static bool can_take_over(const struct tr_replication *replication, const struct
 static void advance(struct tr_replication *replication, tr_ref ref, struct tr_head *record,
                     bool may_send)
 {
+    TR_ASSERT((record->flags & TR_RECORD_MOVING) != 0);
+    TR_ASSERT(tr_set_is_bounded(record));
     if (!tr_set_has_enough(replication, ref, record)) {
         uint16_t wanted[TR_SET_MAX];
         unsigned count =
@@ -249,6 +266,7 @@ static void advance(struct tr_replication *replication, tr_ref ref, struct tr_he
 static void leave(struct tr_replication *replication, tr_ref ref, const struct tr_head *record,
                   uint16_t mover, bool may_send)
 {
+    TR_ASSERT(!tr_set_is_listed(record, 0));
     enum tr_store_state state = tr_store_state_of(replication->store, ref);
     if (!tr_set_has_enough(replication, ref, record) &&
         !tr_set_is_known(replication, ref, record)) {
@@ -269,6 +287,7 @@ static void leave(struct tr_replication *replication, tr_ref ref, const struct t
  * from a node that saw that view earlier. */
 static void address(struct tr_replication *replication, tr_ref ref, struct tr_head *record)
 {
+    TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
     uint16_t placed[TR_SET_MAX];
     enum tr_store_state state = tr_store_state_of(replication->store, ref);
     if (replication->rebalance.view == replication->cluster->view.id || state != TR_STORE_IDLE ||
@@ -295,6 +314,8 @@ static void address(struct tr_replication *replication, tr_ref ref, struct tr_he
 static bool look_at(struct tr_replication *replication, tr_ref ref, struct tr_head *record,
                     bool may_send)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    TR_ASSERT(replication->cluster->view.count > 0);
     if ((record->flags & TR_RECORD_TOMBSTONE) != 0) {
         address(replication, ref, record);
         return false;
@@ -305,7 +326,8 @@ static bool look_at(struct tr_replication *replication, tr_ref ref, struct tr_he
     uint16_t ahead = tr_hold_moved_by(replication, record);
     if (is_balanced && (ahead == TR_MEMBER_NONE || ahead == 0))
         return false;
-    if (!replication->is_popping || tr_store_state_of(replication->store, ref) == TR_STORE_UNSAFE)
+    if (!tr_replication_is_popping(replication) ||
+        tr_store_state_of(replication->store, ref) == TR_STORE_UNSAFE)
         return true;
     if (is_balanced) {
         show_again(replication, ahead, record, may_send);
@@ -331,6 +353,7 @@ static bool look_at(struct tr_replication *replication, tr_ref ref, struct tr_he
 
 static bool look(struct tr_replication *replication, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_head record;
     tr_store_head(replication->store, ref, &record);
     return look_at(replication, ref, &record, true);
@@ -339,6 +362,7 @@ static bool look(struct tr_replication *replication, tr_ref ref)
 void tr_rebalance_look(struct tr_replication *replication, tr_ref ref, struct tr_head *record,
                        bool may_send)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     if (!look_at(replication, ref, record, may_send))
         return;
     set_rebalancing(replication, true);
@@ -353,6 +377,7 @@ void tr_rebalance_look(struct tr_replication *replication, tr_ref ref, struct tr
 /* A mutant of the walk: the next record by due time. What pops meanwhile is passed over. */
 static bool next_by_due(const struct tr_replication *replication, uint64_t *cursor, tr_ref *next)
 {
+    TR_ASSERT(tr_breaks(replication->trial, MUTANT_PAGE_BY_DUE));
     struct tr_index_walk walk = tr_index_seek(replication->store->index, 0);
     uint64_t best = UINT64_MAX;
     tr_ref ref = TR_ARENA_NONE;
@@ -405,7 +430,9 @@ static void report(struct tr_replication *replication, bool is_left, struct tr_e
 
 static void end_walk(struct tr_replication *replication, struct tr_effects *out)
 {
+    TR_ASSERT(replication->rebalance.is_walking);
     struct tr_rebalance *rebalance = &replication->rebalance;
+    TR_ASSERT(rebalance->moves.count <= replication->config.moves || rebalance->found > 0);
     rebalance->is_walking = false;
     rebalance->cursor = 0;
     rebalance->walks++;
@@ -424,12 +451,14 @@ static void end_walk(struct tr_replication *replication, struct tr_effects *out)
 /* For a while there was nobody who would have waited for a step to end. */
 static bool is_quiet(const struct tr_replication *replication)
 {
+    TR_ASSERT(replication->busy_ms <= replication->time->now_ms);
     return replication->time->now_ms > replication->busy_ms + QUIET_MS;
 }
 
 /* The refs of a slice are gathered first: to look at one may change the book. */
 static void walk_slice(struct tr_replication *replication, struct tr_effects *out)
 {
+    TR_ASSERT(replication->rebalance.is_walking);
     struct tr_rebalance *rebalance = &replication->rebalance;
     tr_ref refs[WALK_SLICE];
     unsigned count = 0;
@@ -447,6 +476,7 @@ static void walk_slice(struct tr_replication *replication, struct tr_effects *ou
         last = cursor;
         refs[count++] = ref;
     }
+    TR_ASSERT(count <= WALK_SLICE && last >= rebalance->cursor);
     rebalance->cursor = last;
     unsigned busy = 0;
     unsigned most =
@@ -469,6 +499,7 @@ static void walk_slice(struct tr_replication *replication, struct tr_effects *ou
 
 static bool is_under_way(const struct tr_replication *replication, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_head record;
     if (!tr_arena_holds(replication->arena, ref))
         return false;
@@ -481,6 +512,7 @@ static bool is_under_way(const struct tr_replication *replication, tr_ref ref)
  * then; and while the walk waits, those that are over make room for more. */
 static void run_moves(struct tr_replication *replication)
 {
+    TR_ASSERT(replication->rebalance.moves.count > 0);
     struct tr_rebalance *rebalance = &replication->rebalance;
     bool is_due = replication->time->now_ms >= rebalance->look_ms;
     bool is_full = rebalance->is_walking && rebalance->moves.count >= replication->config.moves;
@@ -501,8 +533,6 @@ static void run_moves(struct tr_replication *replication)
 
 void tr_rebalance_asked(struct tr_replication *replication)
 {
-    if (!tr_replication_is_clustered(replication))
-        return;
     replication->rebalance.is_asked = true;
     replication->rebalance.is_told = false;
     replication->rebalance.asked_ms = replication->time->now_ms;
@@ -514,7 +544,7 @@ void tr_rebalance_asked(struct tr_replication *replication)
 void tr_rebalance_run(struct tr_replication *replication, struct tr_effects *out)
 {
     struct tr_rebalance *rebalance = &replication->rebalance;
-    if (!replication->is_popping)
+    if (!tr_replication_is_popping(replication))
         return;
     if (rebalance->moves.count > 0)
         run_moves(replication);
@@ -527,7 +557,7 @@ void tr_rebalance_run(struct tr_replication *replication, struct tr_effects *out
 tr_mono_ms tr_rebalance_wake_at(const struct tr_replication *replication)
 {
     const struct tr_rebalance *rebalance = &replication->rebalance;
-    if (!replication->is_popping || !replication->log->is_running)
+    if (!tr_replication_is_popping(replication) || !replication->log->is_running)
         return TR_NEVER;
     if (rebalance->is_walking && rebalance->moves.count < replication->config.moves)
         return replication->time->now_ms;

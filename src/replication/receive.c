@@ -8,11 +8,13 @@
 #include "replication/hold.h"
 #include "replication/operation.h"
 #include "replication/replica.h"
+#include "replication/set.h"
 
 /* When a record that is only looked at is due, by our clock, and who holds it, by our indexes. */
 static void localize(const struct tr_replication *replication, struct tr_head *head,
                      const struct tr_frame_names *names)
 {
+    TR_ASSERT(tr_set_is_bounded(head));
     int64_t now_ms = (int64_t)replication->time->steady_ms;
     bool is_sane = names->due_in_ms > -now_ms && names->due_in_ms < (int64_t)TR_TIME_MAX - now_ms;
     head->due_ms = (uint64_t)(is_sane ? now_ms + names->due_in_ms : now_ms);
@@ -24,6 +26,7 @@ static void localize(const struct tr_replication *replication, struct tr_head *h
 
 static void hear_writes(struct tr_replication *replication, uint16_t peer, struct tr_reader *reader)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_whole whole;
     struct tr_frame_names names;
     uint64_t operation = 0;
@@ -41,6 +44,7 @@ static void hear_writes(struct tr_replication *replication, uint16_t peer, struc
 static void hear_answers(struct tr_replication *replication, uint16_t peer,
                          struct tr_reader *reader, struct tr_effects *out)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_whole whole;
     struct tr_frame_names names;
     uint64_t operation = 0;
@@ -61,6 +65,7 @@ static void hear_answers(struct tr_replication *replication, uint16_t peer,
 
 static void hear_copies(struct tr_replication *replication, uint16_t peer, struct tr_reader *reader)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_whole whole;
     struct tr_frame_names names;
     while (replication->store->decode(reader, &whole, &names))
@@ -70,6 +75,7 @@ static void hear_copies(struct tr_replication *replication, uint16_t peer, struc
 static void hear_drops(struct tr_replication *replication, uint16_t peer, struct tr_reader *reader,
                        const struct tr_frame *frame, struct tr_effects *out)
 {
+    TR_ASSERT(frame->kind == TR_FRAME_DROPS || frame->kind == TR_FRAME_DROPPED);
     struct tr_head head = {0};
     uint64_t operation = 0;
     bool is_exact = false;
@@ -89,6 +95,7 @@ static void hear_drops(struct tr_replication *replication, uint16_t peer, struct
 static void hear_keys(struct tr_replication *replication, uint16_t peer, struct tr_reader *reader,
                       const struct tr_frame *frame)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_head head = {0};
     int64_t due_in_ms = 0;
     uint32_t check = 0;
@@ -114,6 +121,7 @@ void tr_receive_frame(struct tr_replication *replication, uint16_t peer,
                       const struct tr_frame *frame, struct tr_reader *reader,
                       struct tr_effects *out)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_frame_ask ask;
     switch (frame->kind) {
     case TR_FRAME_HELLO:

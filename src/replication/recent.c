@@ -25,6 +25,7 @@ static struct tr_recent_note *slots_of(const struct tr_recent *recent, uint64_t 
 /* The slot that a key has, or may have: the one of its few that runs out first. */
 static struct tr_recent_note *slot_of(const struct tr_recent *recent, uint64_t hash)
 {
+    TR_ASSERT(hash != 0);
     uint32_t count = 0;
     struct tr_recent_note *slots = slots_of(recent, hash, &count);
     struct tr_recent_note *first = &slots[0];
@@ -55,6 +56,7 @@ bool tr_recent_has_place(const struct tr_recent *recent, const struct tr_key *ke
 struct tr_recent_note *tr_recent_place(struct tr_recent *recent, const struct tr_key *key,
                                        tr_mono_ms free_ms)
 {
+    TR_ASSERT(recent->cap > 0);
     uint64_t hash = hash_of(key);
     struct tr_recent_note *slot = slot_of(recent, hash);
     if (slot->hash != hash && slot->until_ms > free_ms)

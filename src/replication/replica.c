@@ -24,6 +24,7 @@ static void set_due(const struct tr_replication *replication, struct tr_head *re
     uint64_t wait_ms = late_ms + TR_SUSPECT_MS >= TR_POSITION_MS ? CLAIMED_BY_MS : 0;
     record->due_ms = replication->time->steady_ms + (due_in_ms > 0 ? (uint64_t)due_in_ms : wait_ms);
     record->lag_ms += late_ms + wait_ms;
+    TR_ASSERT(record->due_ms >= replication->time->steady_ms); /* nothing pops for being told of */
 }
 
 /* Whoever says something else is not to be trusted. */
@@ -55,7 +56,7 @@ static bool localize(struct tr_replication *replication, struct tr_whole *whole,
         if (head->from.members[i] == TR_MEMBER_NONE)
             return false;
     }
-    return true;
+    return tr_set_is_sound(head);
 }
 
 /* Above 0: `a` is to stay. At equal order a tombstone does, then one that has arrived; of two nodes
@@ -63,6 +64,7 @@ static bool localize(struct tr_replication *replication, struct tr_whole *whole,
 static int compare(const struct tr_replication *replication, const struct tr_head *a,
                    const struct tr_head *b)
 {
+    TR_ASSERT(tr_key_equals(&a->key, &b->key));
     int order = tr_order_compare(&a->order, &b->order);
     if (order != 0)
         return order;
@@ -79,6 +81,7 @@ static int compare(const struct tr_replication *replication, const struct tr_hea
 static void inherit(const struct tr_replication *replication, struct tr_head *record,
                     const struct tr_head *held)
 {
+    TR_ASSERT(tr_key_equals(&record->key, &held->key));
     uint16_t names[TR_NAMES_MAX];
     bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
     bool was_moving = (held->flags & TR_RECORD_MOVING) != 0;
@@ -96,6 +99,7 @@ static void inherit(const struct tr_replication *replication, struct tr_head *re
 /* Only where it belongs differs. */
 static bool is_same_pop(const struct tr_head *a, const struct tr_head *b)
 {
+    TR_ASSERT(tr_key_equals(&a->key, &b->key));
     return tr_is_same_write(a, b) && a->order.sequence == b->order.sequence &&
            a->order.attempt == b->order.attempt &&
            ((a->flags | b->flags) & TR_RECORD_TOMBSTONE) == 0;
@@ -106,6 +110,7 @@ static bool is_same_pop(const struct tr_head *a, const struct tr_head *b)
 static enum tr_frame_result put(struct tr_replication *replication, struct tr_whole *whole,
                                 tr_ref *ref, bool has_any)
 {
+    TR_ASSERT(tr_set_is_sound(&whole->head));
     const struct tr_store *store = replication->store;
     struct tr_head held;
     if (*ref != TR_ARENA_NONE) {
@@ -114,10 +119,11 @@ static enum tr_frame_result put(struct tr_replication *replication, struct tr_wh
         if (order >= 0)
             return order == 0 ? TR_RESULT_HELD : TR_RESULT_STALE;
         inherit(replication, &whole->head, &held);
+        TR_ASSERT(tr_order_compare(&whole->head.order, &held.order) >= 0); /* it never falls */
     }
     tr_ref before = *ref;
-    *ref = store->put(store->context, whole, before);
-    if (*ref == TR_ARENA_NONE) {
+    if (!store->put(store->context, whole, ref)) {
+        *ref = TR_ARENA_NONE;
         tr_cover(replication->trial, RULE_FULL);
         return TR_RESULT_FULL;
     }
@@ -136,6 +142,7 @@ static enum tr_frame_result put(struct tr_replication *replication, struct tr_wh
 static enum tr_frame_result judge(const struct tr_replication *replication, enum tr_write_mode mode,
                                   const struct tr_head *held, const struct tr_head *record)
 {
+    TR_ASSERT(tr_key_equals(&held->key, &record->key) && !tr_is_same_write(held, record));
     /* Of two requests with one key at once, the later stays, here as elsewhere. */
     if (mode == TR_WRITE_CREATE && (record->flags & TR_RECORD_KEYED) == 0)
         return TR_RESULT_EXISTS;
@@ -149,6 +156,7 @@ static enum tr_frame_result judge(const struct tr_replication *replication, enum
 /* Who is named by an older state of what is held, and by that alone, has missed what came after. */
 static void adopt(struct tr_replication *replication, tr_ref ref, const struct tr_head *older)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_head held;
     bool is_busy = tr_store_state_of(replication->store, ref) == TR_STORE_BUSY;
     tr_store_head(replication->store, ref, &held);
@@ -180,6 +188,7 @@ static bool may_grow(const struct tr_replication *replication, const struct tr_h
 enum tr_frame_result tr_replica_take(struct tr_replication *replication, enum tr_write_mode mode,
                                      bool has_room, struct tr_whole *whole, tr_ref *ref)
 {
+    TR_ASSERT(mode == TR_WRITE_CREATE || mode == TR_WRITE_REPLACE);
     const struct tr_store *store = replication->store;
     struct tr_head held;
     bool has_any = false;
@@ -217,6 +226,7 @@ void tr_replica_write(struct tr_replication *replication, uint16_t peer, uint64_
                       enum tr_write_mode mode, struct tr_whole *whole,
                       const struct tr_frame_names *names)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_head *head = &whole->head;
     tr_ref ref = TR_ARENA_NONE;
     enum tr_frame_result result = TR_RESULT_FULL;
@@ -254,6 +264,8 @@ void tr_replica_write(struct tr_replication *replication, uint16_t peer, uint64_
 static void learn(struct tr_replication *replication, uint16_t peer, const struct tr_head *record,
                   tr_ref ref, const struct tr_head *held)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
+    TR_ASSERT(tr_order_compare(&record->order, &held->order) >= 0);
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_set_names(held, names);
     if (tr_store_state_of(replication->store, ref) == TR_STORE_BUSY ||
@@ -276,6 +288,8 @@ static void learn(struct tr_replication *replication, uint16_t peer, const struc
 static bool has_come_back(const struct tr_replication *replication, uint16_t peer,
                           const struct tr_head *record, tr_ref ref)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_head held;
     tr_store_head(replication->store, ref, &held);
     return (record->flags & TR_RECORD_MOVING) != 0 && tr_set_is_named(record, peer) &&
@@ -287,6 +301,7 @@ static bool has_come_back(const struct tr_replication *replication, uint16_t pee
 static void hear_stray(struct tr_replication *replication, uint16_t peer,
                        const struct tr_head *head, tr_ref ref)
 {
+    TR_ASSERT(!tr_set_is_named(head, 0));
     struct tr_head held;
     tr_store_end_others(replication->store, head);
     if (ref == TR_ARENA_NONE)
@@ -304,6 +319,7 @@ static void hear_stray(struct tr_replication *replication, uint16_t peer,
 static bool is_too_late(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *head)
 {
+    TR_ASSERT(tr_set_is_named(head, 0));
     bool is_past = (head->flags & TR_RECORD_MOVING) != 0 && !tr_set_is_listed(head, 0);
     const struct tr_order *dropped = tr_dropped_find(replication, head);
     if (!is_past && dropped == NULL)
@@ -319,6 +335,7 @@ static bool is_too_late(struct tr_replication *replication, uint16_t peer,
 static void store_copy(struct tr_replication *replication, uint16_t peer, struct tr_whole *whole,
                        tr_ref ref, bool has_any)
 {
+    TR_ASSERT(tr_set_is_named(&whole->head, 0));
     const struct tr_head *head = &whole->head;
     enum tr_frame_result result = put(replication, whole, &ref, has_any);
     if (result == TR_RESULT_STALE) {
@@ -344,6 +361,7 @@ static void store_copy(struct tr_replication *replication, uint16_t peer, struct
 void tr_replica_copy(struct tr_replication *replication, uint16_t peer, struct tr_whole *whole,
                      const struct tr_frame_names *names)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     const struct tr_store *store = replication->store;
     const struct tr_head *head = &whole->head;
     if (!localize(replication, whole, names))
@@ -383,12 +401,13 @@ void tr_replica_copy(struct tr_replication *replication, uint16_t peer, struct t
 static tr_ref put_tombstone(struct tr_replication *replication, tr_ref ref,
                             const struct tr_head *held, struct tr_whole *whole)
 {
+    TR_ASSERT((whole->head.flags & TR_RECORD_TOMBSTONE) != 0);
     const struct tr_store *store = replication->store;
     store->strip(whole);
     if ((held->flags & ~whole->head.flags & TR_RECORD_MOVING) != 0)
         tr_set_drop_others(&whole->head);
-    ref = store->put(store->context, whole, ref);
-    TR_ASSERT(ref != TR_ARENA_NONE); /* it is smaller, and has no text */
+    bool is_put = store->put(store->context, whole, &ref);
+    TR_ASSERT(is_put && ref != TR_ARENA_NONE); /* it is smaller, and has no text */
     store->arm(store->context, ref);
     return ref;
 }
@@ -398,12 +417,13 @@ static tr_ref put_tombstone(struct tr_replication *replication, tr_ref ref,
 static void await_record(struct tr_replication *replication, uint16_t peer,
                          const struct tr_head *outcome)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     tr_cover(replication->trial, RULE_OVERTAKEN);
     tr_hold_past(replication, peer, outcome);
     tr_replication_send(replication, peer,
                         (struct tr_message){
                             .kind = MESSAGE_DROPPED,
-                            .mask = 1,
+                            .of.is_wanted = true,
                             .key = outcome->key,
                             .order = outcome->order,
                         });
@@ -413,6 +433,8 @@ static void await_record(struct tr_replication *replication, uint16_t peer,
 static bool apply_outcome(struct tr_replication *replication, const struct tr_head *outcome,
                           int64_t due_in_ms, struct tr_head *held, tr_ref *ref)
 {
+    TR_ASSERT(*ref != TR_ARENA_NONE && tr_is_same_write(held, outcome));
+    TR_ASSERT(tr_order_compare(&held->order, &outcome->order) < 0);
     const struct tr_store *store = replication->store;
     struct tr_whole changed;
     store->whole(store->context, *ref, &changed);
@@ -432,6 +454,7 @@ static bool apply_outcome(struct tr_replication *replication, const struct tr_he
                : store->change(store->context, before, held, &changed.head);
     if (is_busy && is_same_pop(held, &changed.head))
         tr_store_carry_on(store, before, *ref, &changed.head);
+    TR_ASSERT(*ref != TR_ARENA_NONE);
     *held = changed.head;
     return true;
 }
@@ -439,6 +462,7 @@ static bool apply_outcome(struct tr_replication *replication, const struct tr_he
 void tr_replica_outcome(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *outcome, int64_t due_in_ms, uint32_t check)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     struct tr_head held;
     tr_ref ref = tr_store_find(replication->store, &outcome->key);
     if (ref == TR_ARENA_NONE) {

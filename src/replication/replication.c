@@ -27,6 +27,7 @@ bool tr_replication_has_room(const struct tr_replication *replication, const str
  * the rest somebody asks again. */
 static bool is_of_record(enum tr_message_kind kind)
 {
+    TR_ASSERT(kind < MESSAGE_KINDS);
     return kind == MESSAGE_OUTCOME || kind == MESSAGE_PART || kind == MESSAGE_COPY ||
            kind == MESSAGE_DROP;
 }
@@ -34,6 +35,7 @@ static bool is_of_record(enum tr_message_kind kind)
 bool tr_replication_send(struct tr_replication *replication, uint16_t index,
                          struct tr_message message)
 {
+    TR_ASSERT(tr_is_other(replication, index));
     struct tr_progress *progress = &replication->progress[index];
     if (tr_outbox_send(replication->cluster, index, message))
         return true;
@@ -47,6 +49,7 @@ bool tr_replication_send(struct tr_replication *replication, uint16_t index,
 void tr_replication_wait(struct tr_replication *replication, const struct tr_head *head, tr_ref ref,
                          enum tr_then then, uint16_t peer, uint64_t operation)
 {
+    TR_ASSERT(then <= THEN_DROPPED && tr_log_can_wait(replication->log, 1));
     tr_log_wait(replication->log, (struct tr_waiting){
                                       .then = (uint8_t)then,
                                       .token = operation,
@@ -60,6 +63,7 @@ void tr_replication_wait(struct tr_replication *replication, const struct tr_hea
 void tr_replication_answer(struct tr_replication *replication, uint16_t peer, uint64_t operation,
                            const struct tr_head *record, enum tr_frame_result result)
 {
+    TR_ASSERT(tr_is_other(replication, peer));
     tr_replication_send(replication, peer,
                         (struct tr_message){
                             .kind = MESSAGE_ANSWER,

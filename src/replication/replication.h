@@ -83,6 +83,13 @@ struct tr_progress {
     uint64_t dirty[TR_BUCKETS / 64]; /* these have changed since they were summed */
 };
 
+/* How far this node has got with hearing what it missed. */
+enum tr_catchup {
+    CATCHUP_HEARING,   /* of others; or it waits for a view that says who they are */
+    CATCHUP_ANNOUNCED, /* it has said from when on it pops, which all have yet to hear */
+    CATCHUP_OVER,      /* it pops */
+};
+
 /* Bringing records to where the view places them. */
 struct tr_rebalance {
     bool is_rebalancing; /* something may be held that is not where it belongs */
@@ -149,13 +156,12 @@ struct tr_replication {
     struct tr_rebalance rebalance;
     tr_mono_ms busy_ms; /* of the last request, or pop */
 
-    /* Catching up: it serves when it has once, and pops while it has. */
-    bool is_popping;
-    bool is_serving;
+    enum tr_catchup catchup;
+    bool is_serving;          /* it has caught up once: clients are served */
     bool was_exhausted;       /* its log, when it was looked at last: */
     bool has_missed;          /* what others said meanwhile was not kept */
     tr_mono_ms catchup_ms;    /* since when it waits to hear what it missed */
-    tr_mono_ms announced_ms;  /* when it said from when on it pops; 0: not yet */
+    tr_mono_ms announced_ms;  /* when it said from when on it pops */
     uint64_t ahead_least_ms;  /* how far ahead that was */
     uint64_t popping_from_ms; /* pops with a nominal time below are left to others */
     tr_mono_ms wake_ms;       /* as it asked in the last step */
@@ -170,10 +176,16 @@ static inline uint32_t tr_replication_slice(const struct tr_replication *replica
     return usual < replication->config.slice ? usual : replication->config.slice;
 }
 
-/* There are other nodes. */
-static inline bool tr_replication_is_clustered(const struct tr_replication *replication)
+/* It has caught up, and makes pops. */
+static inline bool tr_replication_is_popping(const struct tr_replication *replication)
 {
-    return replication->cluster->view.count > 0;
+    return replication->catchup == CATCHUP_OVER;
+}
+
+/* For assertions: it is another node, and a member. */
+static inline bool tr_is_other(const struct tr_replication *replication, uint16_t member)
+{
+    return member != 0 && member < replication->cluster->member_count;
 }
 
 /* Whether the log takes as many tickets as one record, with its parts, may need. */

@@ -6,6 +6,23 @@
 #include "cluster/peer.h"
 #include "cluster/view.h"
 
+static bool has_twice(const uint16_t *members, unsigned count)
+{
+    for (unsigned i = 1; i < count; i++) {
+        for (unsigned k = 0; k < i; k++) {
+            if (members[i] == members[k])
+                return true;
+        }
+    }
+    return false;
+}
+
+bool tr_set_is_sound(const struct tr_head *head)
+{
+    return tr_set_is_bounded(head) && !has_twice(head->replicas.members, head->replicas.count) &&
+           !has_twice(head->from.members, head->from.count);
+}
+
 bool tr_set_is_listed(const struct tr_head *record, uint16_t member)
 {
     return tr_set_place_of(record, member) < record->replicas.count;
@@ -13,6 +30,7 @@ bool tr_set_is_listed(const struct tr_head *record, uint16_t member)
 
 static bool is_from(const struct tr_head *record, uint16_t member)
 {
+    TR_ASSERT(record->from.count <= TR_FROM_MAX);
     for (unsigned i = 0; i < record->from.count; i++) {
         if (record->from.members[i] == member)
             return true;
@@ -37,6 +55,7 @@ void tr_set_remember(struct tr_head *record, uint16_t member)
 
 unsigned tr_set_names(const struct tr_head *record, uint16_t *names)
 {
+    TR_ASSERT(tr_set_is_bounded(record));
     unsigned count = 0;
     for (unsigned i = 0; i < record->replicas.count; i++)
         names[count++] = record->replicas.members[i];
@@ -44,6 +63,7 @@ unsigned tr_set_names(const struct tr_head *record, uint16_t *names)
         if (!tr_set_is_listed(record, record->from.members[i]))
             names[count++] = record->from.members[i];
     }
+    TR_ASSERT(count <= TR_NAMES_MAX);
     return count;
 }
 
@@ -59,6 +79,7 @@ unsigned tr_set_others(const struct tr_head *record)
 
 void tr_set_drop_others(struct tr_head *head)
 {
+    TR_ASSERT(tr_set_is_bounded(head));
     uint8_t count = head->from.count;
     head->from.count = 0;
     head->from.gone = 0;
@@ -72,6 +93,7 @@ void tr_set_drop_others(struct tr_head *head)
 static bool is_late_comer(const struct tr_replication *replication, const struct tr_head *record,
                           uint16_t member)
 {
+    TR_ASSERT(member < TR_LOG_NODES_MAX);
     uint64_t from_ms = member == 0 ? replication->popping_from_ms
                                    : replication->cluster->peers[member].popping_from_ms;
     return record->nominal_ms < from_ms;
@@ -82,6 +104,7 @@ static unsigned append_turns(const struct tr_replication *replication, const str
                              uint32_t attempt, const uint16_t *group, unsigned size,
                              uint16_t *turns)
 {
+    TR_ASSERT(size <= TR_FROM_MAX);
     unsigned count = 0;
     for (unsigned pass = 0; pass < 2; pass++) {
         for (unsigned i = 0; i < size; i++) {
@@ -93,12 +116,14 @@ static unsigned append_turns(const struct tr_replication *replication, const str
                 turns[count++] = member;
         }
     }
+    TR_ASSERT(count == size); /* each once */
     return count;
 }
 
 unsigned tr_set_turns(const struct tr_replication *replication, const struct tr_head *record,
                       uint32_t attempt, uint16_t *turns)
 {
+    TR_ASSERT(tr_set_is_bounded(record));
     uint16_t rest[TR_SET_MAX];
     unsigned rest_count = 0;
     bool is_moving = (record->flags & TR_RECORD_MOVING) != 0 && record->from.count > 0;
@@ -135,6 +160,7 @@ uint16_t tr_set_mover(const struct tr_replication *replication, const struct tr_
 
 uint32_t tr_set_check(const struct tr_replication *replication, const struct tr_head *record)
 {
+    TR_ASSERT(tr_set_is_bounded(record));
     uint64_t hash = 0;
     for (unsigned i = 0; i < record->replicas.count; i++)
         hash = tr_hash_mix(hash + replication->cluster->members[record->replicas.members[i]].hash);
@@ -153,6 +179,8 @@ unsigned tr_set_copies(const struct tr_replication *replication, uint32_t factor
 unsigned tr_set_want(const struct tr_replication *replication, tr_timer_id id, uint32_t factor,
                      const uint16_t *failed, unsigned failed_count, bool is_new, uint16_t *list)
 {
+    TR_ASSERT(failed_count <= TR_SET_MAX);
+    TR_ASSERT(factor > 0 && replication->cluster->view.count > 0);
     uint16_t order[TR_VIEW_NODES_MAX];
     unsigned copies = tr_set_copies(replication, factor);
     unsigned missing = 0;
@@ -171,11 +199,13 @@ unsigned tr_set_want(const struct tr_replication *replication, tr_timer_id id, u
         if (i + 1 == copies && missing > 0) /* only then does it matter who comes next */
             count = tr_view_place(replication->cluster, id, TR_VIEW_NODES_MAX, order);
     }
+    TR_ASSERT(wanted >= (copies < count ? copies : count) && wanted <= TR_SET_MAX);
     return wanted;
 }
 
 bool tr_set_is_placed(const struct tr_replication *replication, const struct tr_head *record)
 {
+    TR_ASSERT(record->factor > 0);
     uint16_t placed[TR_SET_MAX];
     unsigned count = tr_view_place(replication->cluster, record->key.id,
                                    tr_set_copies(replication, record->factor), placed);
@@ -193,6 +223,7 @@ bool tr_set_is_placed(const struct tr_replication *replication, const struct tr_
 bool tr_set_has_enough(const struct tr_replication *replication, tr_ref ref,
                        const struct tr_head *record)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     uint8_t acked = tr_store_acked(replication->store, ref);
     unsigned count = 0;
     for (unsigned i = 0; i < record->replicas.count; i++)
@@ -203,6 +234,8 @@ bool tr_set_has_enough(const struct tr_replication *replication, tr_ref ref,
 bool tr_set_is_known(const struct tr_replication *replication, tr_ref ref,
                      const struct tr_head *record)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    TR_ASSERT(tr_set_is_bounded(record));
     uint8_t all = (uint8_t)((1u << record->replicas.count) - 1);
     uint8_t own = (uint8_t)(1u << tr_set_place_of(record, 0));
     return ((tr_store_acked(replication->store, ref) | own) & all) == all;

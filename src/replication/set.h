@@ -29,6 +29,21 @@ static inline unsigned tr_set_place_of(const struct tr_head *head, uint16_t memb
     return i;
 }
 
+/* For assertions: as many nodes as there are places, */
+static inline bool tr_set_is_bounded(const struct tr_head *head)
+{
+    return head->replicas.count <= TR_SET_MAX && head->from.count <= TR_FROM_MAX;
+}
+
+/* and none of them twice. What another node sends is asked that before it is believed. */
+bool tr_set_is_sound(const struct tr_head *head);
+
+/* Nobody but this node is named. */
+static inline bool tr_set_is_own(const struct tr_head *head)
+{
+    return head->replicas.count == 1 && head->replicas.members[0] == 0 && head->from.count == 0;
+}
+
 bool tr_set_is_listed(const struct tr_head *head, uint16_t member);
 bool tr_set_is_named(const struct tr_head *head, uint16_t member); /* by its set, or by `from` */
 void tr_set_remember(struct tr_head *head, uint16_t member);       /* in `from` */

@@ -20,6 +20,8 @@
 
 #define TR_BODY_WORDS 54 /* of the largest record that a store has, beside its head */
 
+_Static_assert(TR_SET_MAX <= 8, "which places of a set have a record is a bit each in a byte");
+
 /* A record with what its store alone understands. */
 struct tr_whole {
     struct tr_head head;
@@ -63,9 +65,10 @@ struct tr_store {
     bool (*is_spread)(void *context, tr_ref ref);
     void (*forget_member)(void *context, tr_ref ref, uint16_t member); /* of `from` */
 
-    /* Keeps and logs a record, in the place of `ref` or, if that is none, as a new one. Returns
-     * where it is, or TR_ARENA_NONE: no memory, and nothing has changed. */
-    tr_ref (*put)(void *context, const struct tr_whole *whole, tr_ref ref);
+    /* Keeps and logs a record, in the place of `*ref` or, if that is none, as a new one; `*ref` is
+     * where it is then, or none if it is a tombstone that nobody needs. False: there is no memory,
+     * and nothing has changed. */
+    bool (*put)(void *context, const struct tr_whole *whole, tr_ref *ref);
     tr_ref (*put_head)(void *context, tr_ref ref, const struct tr_head *head);
     /* Another order and other times, for which there is always room. */
     tr_ref (*change)(void *context, tr_ref ref, const struct tr_head *before,

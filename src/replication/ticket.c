@@ -8,6 +8,7 @@
 
 static struct tr_message message_of(const struct tr_waiting *waiting, enum tr_message_kind kind)
 {
+    TR_ASSERT(kind < MESSAGE_KINDS);
     return (struct tr_message){
         .kind = kind,
         .result = TR_RESULT_STORED,
@@ -19,6 +20,7 @@ static struct tr_message message_of(const struct tr_waiting *waiting, enum tr_me
 
 static enum tr_message_kind message_kind_of(enum tr_replicate how)
 {
+    TR_ASSERT(how <= REPLICATE_PART);
     return how == REPLICATE_WHOLE  ? MESSAGE_COPY
            : how == REPLICATE_PART ? MESSAGE_PART
                                    : MESSAGE_OUTCOME;
@@ -28,8 +30,10 @@ static enum tr_message_kind message_kind_of(enum tr_replicate how)
 static void reply(struct tr_replication *replication, const struct tr_waiting *waiting,
                   const struct tr_head *held)
 {
+    TR_ASSERT(tr_is_other(replication, waiting->peer));
     struct tr_message answer = message_of(waiting, MESSAGE_ANSWER);
-    answer.mask = held == NULL || (held->from.count > 0 && (held->flags & TR_RECORD_MOVING) == 0);
+    answer.of.has_record =
+        held == NULL || (held->from.count > 0 && (held->flags & TR_RECORD_MOVING) == 0);
     tr_replication_send(replication, waiting->peer, answer);
 }
 
@@ -38,19 +42,22 @@ static void reply(struct tr_replication *replication, const struct tr_waiting *w
 static void acknowledge(struct tr_replication *replication, const struct tr_waiting *waiting,
                         tr_ref ref, const struct tr_head *held)
 {
+    TR_ASSERT(tr_is_other(replication, waiting->peer));
+    TR_ASSERT(ref != TR_ARENA_NONE);
     tr_replication_send(replication, waiting->peer, message_of(waiting, MESSAGE_ACK));
     bool is_stray = !tr_set_is_named(held, waiting->peer) && tr_set_is_listed(held, 0);
     if (!is_stray || held->replicas.count == 1 || !tr_set_is_known(replication, ref, held))
         return;
     tr_cover(replication->trial, RULE_TOLD_A_STRAY);
     struct tr_message mark = message_of(waiting, MESSAGE_MARK);
-    mark.mask = (uint8_t)((1u << held->replicas.count) - 1);
+    mark.of.places = (uint8_t)((1u << held->replicas.count) - 1);
     tr_replication_send(replication, waiting->peer, mark);
 }
 
 void tr_ticket_due(struct tr_replication *replication, const struct tr_waiting *waiting,
                    struct tr_effects *out)
 {
+    TR_ASSERT(waiting->then != THEN_ANSWER && waiting->then <= THEN_DROPPED);
     struct tr_head named = {
         .key = waiting->key,
         .order = waiting->order,
@@ -70,6 +77,7 @@ void tr_ticket_due(struct tr_replication *replication, const struct tr_waiting *
         tr_replication_send(replication, waiting->peer, message_of(waiting, MESSAGE_DROPPED));
     if (ref == TR_ARENA_NONE)
         return;
+    TR_ASSERT(tr_order_compare(&held.order, &waiting->order) == 0);
     tr_pending_add(replication, ref, &held);
     tr_rebalance_look(replication, ref, &held, waiting->then == THEN_SEND);
 }

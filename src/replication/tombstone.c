@@ -18,6 +18,13 @@ tr_steady_ms tr_tombstone_ended_at(const struct tr_replication *replication,
     return kept_ms - (is_keyed ? replication->config.keyed_keep_ms : TR_TOMBSTONE_MS);
 }
 
+bool tr_tombstone_is_needed(const struct tr_replication *replication, const struct tr_head *head)
+{
+    TR_ASSERT(tr_set_is_bounded(head));
+    bool is_keyed = head->key.part == 0 && (head->flags & TR_RECORD_KEYED) != 0;
+    return is_keyed || !tr_cluster_is_alone(replication->cluster);
+}
+
 /* One that is away may come back with something that nobody here has heard of, and needs a while to
  * show it. */
 static bool are_all_up(const struct tr_replication *replication)
@@ -34,6 +41,7 @@ static bool are_all_up(const struct tr_replication *replication)
 /* Whether tombstones take more than one part in `share` of the memory, which is for timers. */
 static bool are_many(const struct tr_replication *replication, uint64_t tombstones, unsigned share)
 {
+    TR_ASSERT(share > 0);
     uint64_t room = (uint64_t)replication->arena->block_count * TR_ARENA_BLOCK / share;
     return tombstones > room / TOMBSTONE_SIZE;
 }
@@ -41,6 +49,7 @@ static bool are_many(const struct tr_replication *replication, uint64_t tombston
 /* It was taken off the list of nodes, and does not answer: it will never say that it has it. */
 static bool has_left(const struct tr_replication *replication, uint16_t member)
 {
+    TR_ASSERT(member < replication->cluster->member_count);
     return replication->cluster->members[member].role == TR_ROLE_NONE && member != 0 &&
            !replication->cluster->peers[member].is_up;
 }
@@ -49,6 +58,7 @@ static bool has_left(const struct tr_replication *replication, uint16_t member)
 static bool is_spread(const struct tr_replication *replication, tr_ref ref,
                       const struct tr_head *record)
 {
+    TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
     uint8_t acked = tr_store_acked(replication->store, ref);
     for (unsigned i = 0; i < record->replicas.count; i++) {
         bool has_it = record->replicas.members[i] == 0 || (acked & (uint8_t)(1u << i)) != 0;
@@ -65,6 +75,7 @@ static bool is_spread(const struct tr_replication *replication, tr_ref ref,
 /* There is another node that is to hear of it. */
 static bool has_to_tell(const struct tr_head *record)
 {
+    TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
     for (unsigned i = 0; i < record->from.count; i++) {
         if (record->from.members[i] != 0)
             return true;
@@ -78,6 +89,8 @@ static bool has_to_tell(const struct tr_head *record)
 bool tr_tombstone_may_forget(struct tr_replication *replication, tr_ref ref,
                              const struct tr_head *record, uint64_t tombstones)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
     bool is_safe = tr_set_is_known(replication, ref, record) && !has_to_tell(record) &&
                    !tr_rebalance_is_wide(replication) && are_all_up(replication);
     bool is_old = replication->time->steady_ms >=

@@ -33,6 +33,7 @@
 static void answer_unknown(struct tr_replication *replication, struct tr_operation *operation,
                            struct tr_effects *out)
 {
+    TR_ASSERT(operation->number != 0);
     tr_cover(replication->trial, RULE_UNKNOWN);
     tr_operation_answer(replication, operation, TR_UNKNOWN, out);
     tr_operation_end(replication, operation);
@@ -48,6 +49,7 @@ static unsigned bits(uint8_t mask)
 
 static unsigned nodes_up(const struct tr_replication *replication)
 {
+    TR_ASSERT(replication->cluster->view.count <= TR_VIEW_NODES_MAX);
     unsigned count = 0;
     for (uint32_t i = 0; i < replication->cluster->view.count; i++)
         count += tr_peer_is_up(replication->cluster, replication->cluster->view.placed[i]);
@@ -61,6 +63,7 @@ static unsigned nodes_up(const struct tr_replication *replication)
 static void remember_absent(const struct tr_replication *replication,
                             const struct tr_operation *operation, struct tr_whole *record)
 {
+    TR_ASSERT(operation->number != 0);
     bool is_wide = tr_rebalance_is_wide(replication);
     record->head.from.count = 0;
     for (uint32_t i = 1; i < replication->cluster->member_count && !operation->is_drawn; i++) {
@@ -77,17 +80,20 @@ static void remember_absent(const struct tr_replication *replication,
 static bool repack(struct tr_replication *replication, struct tr_operation *operation,
                    struct tr_whole *record)
 {
+    TR_ASSERT(operation->list_count > 0 && operation->list_count <= TR_SET_MAX);
     record->head.key.id = operation->id;
     record->head.order.version = operation->version;
     record->head.order.version_node = replication->cluster->stamp_node;
     record->head.replicas.count = operation->list_count;
     memcpy(record->head.replicas.members, operation->list, sizeof operation->list);
     remember_absent(replication, operation, record);
+    TR_ASSERT(tr_set_is_sound(&record->head));
     return tr_operation_keep(replication, operation, record);
 }
 
 static void make_list(const struct tr_replication *replication, struct tr_operation *operation)
 {
+    TR_ASSERT(operation->factor > 0);
     operation->list_count = (uint8_t)tr_set_want(replication, operation->id, operation->factor,
                                                  NULL, 0, true, operation->list);
     if (tr_breaks(replication->trial, MUTANT_NO_HINT))
@@ -98,6 +104,7 @@ static void make_list(const struct tr_replication *replication, struct tr_operat
 static void add_to_list(const struct tr_replication *replication, struct tr_operation *operation,
                         const uint16_t *failed, unsigned failed_count)
 {
+    TR_ASSERT(failed_count <= operation->list_count);
     uint16_t wanted[TR_SET_MAX];
     unsigned count = tr_set_want(replication, operation->id, operation->factor, failed,
                                  failed_count, true, wanted);
@@ -108,6 +115,7 @@ static void add_to_list(const struct tr_replication *replication, struct tr_oper
         if (!is_there && operation->list_count < TR_SET_MAX)
             operation->list[operation->list_count++] = wanted[i];
     }
+    TR_ASSERT(operation->list_count <= TR_SET_MAX);
 }
 
 /* ---- telling ---- */
@@ -115,6 +123,7 @@ static void add_to_list(const struct tr_replication *replication, struct tr_oper
 static void tell(struct tr_replication *replication, struct tr_operation *operation,
                  uint16_t member, const struct tr_whole *record)
 {
+    TR_ASSERT(operation->number != 0);
     if (member == 0 || member == TR_MEMBER_NONE || tr_operation_is_open(operation, member) ||
         tr_set_is_listed(&record->head, member) || !tr_peer_is_up(replication->cluster, member))
         return;
@@ -148,6 +157,7 @@ static void drop_here(struct tr_replication *replication, const struct tr_head *
 static void spread_marks(struct tr_replication *replication, const struct tr_operation *operation,
                          const struct tr_whole *record)
 {
+    TR_ASSERT(operation->list_count <= TR_SET_MAX);
     for (unsigned i = 0; i < operation->list_count; i++) {
         if ((operation->failed & 1u << i) != 0)
             continue;
@@ -158,7 +168,7 @@ static void spread_marks(struct tr_replication *replication, const struct tr_ope
             tr_replication_send(replication, operation->list[i],
                                 (struct tr_message){
                                     .kind = MESSAGE_MARK,
-                                    .mask = operation->done,
+                                    .of.places = operation->done,
                                     .key = record->head.key,
                                     .order = record->head.order,
                                 });
@@ -168,7 +178,9 @@ static void spread_marks(struct tr_replication *replication, const struct tr_ope
 static void begin_telling(struct tr_replication *replication, struct tr_operation *operation,
                           struct tr_effects *out)
 {
-    struct tr_whole record = tr_operation_unpack(replication, operation);
+    TR_ASSERT(operation->stage == STAGE_WRITING && (operation->done | operation->above) != 0);
+    struct tr_whole record;
+    tr_operation_unpack(replication, operation, &record);
     operation->stage = STAGE_DROPPING;
     bool is_new = operation->is_drawn;
     if (!is_new && tr_rebalance_is_wide(replication)) {
@@ -193,7 +205,9 @@ static void begin_telling(struct tr_replication *replication, struct tr_operatio
 void tr_write_finish(struct tr_replication *replication, struct tr_operation *operation,
                      struct tr_effects *out)
 {
-    struct tr_whole record = tr_operation_unpack(replication, operation);
+    TR_ASSERT(operation->stage == STAGE_DROPPING && (operation->done | operation->above) != 0);
+    struct tr_whole record;
+    tr_operation_unpack(replication, operation, &record);
     spread_marks(replication, operation, &record);
     if (tr_operation_has_open(replication, operation))
         answer_unknown(replication, operation, out);
@@ -205,9 +219,11 @@ void tr_write_finish(struct tr_replication *replication, struct tr_operation *op
 static void extend(struct tr_replication *replication, struct tr_operation *operation,
                    const struct tr_whole *stored)
 {
+    TR_ASSERT(operation->number != 0);
     if (stored->head.from.count == 0)
         return;
-    struct tr_whole record = tr_operation_unpack(replication, operation);
+    struct tr_whole record;
+    tr_operation_unpack(replication, operation, &record);
     for (unsigned i = 0; i < stored->head.from.count; i++) {
         tr_cover(replication->trial, RULE_EXTENDED);
         tell(replication, operation, stored->head.from.members[i], &record);
@@ -218,8 +234,10 @@ static void extend(struct tr_replication *replication, struct tr_operation *oper
 void tr_write_conclude(struct tr_replication *replication, struct tr_operation *operation,
                        bool is_over, struct tr_effects *out)
 {
+    TR_ASSERT(operation->stage == STAGE_WRITING);
     unsigned done = bits(operation->done | operation->above);
     unsigned up = nodes_up(replication);
+    TR_ASSERT(done <= operation->list_count);
     unsigned wanted = tr_set_copies(replication, operation->factor);
     wanted = wanted < up ? wanted : up;
     if (tr_breaks(replication->trial, MUTANT_ONE_COPY))
@@ -245,7 +263,9 @@ void tr_write_conclude(struct tr_replication *replication, struct tr_operation *
 static void store_here(struct tr_replication *replication, struct tr_operation *operation,
                        unsigned place, struct tr_effects *out)
 {
-    struct tr_whole record = tr_operation_unpack(replication, operation);
+    TR_ASSERT(place < operation->list_count && operation->list[place] == 0);
+    struct tr_whole record;
+    tr_operation_unpack(replication, operation, &record);
     if (record.head.due_ms <
         replication->time->steady_ms) { /* as for a replica that hears of it now */
         record.head.lag_ms += replication->time->steady_ms - record.head.due_ms;
@@ -281,6 +301,7 @@ static void store_here(struct tr_replication *replication, struct tr_operation *
 static void send(struct tr_replication *replication, struct tr_operation *operation,
                  struct tr_effects *out)
 {
+    TR_ASSERT(operation->list_count > 0 && operation->record != TR_ARENA_NONE);
     uint64_t number = operation->number;
     operation->stage = STAGE_WRITING;
     operation->done = 0;
@@ -311,6 +332,7 @@ static void send(struct tr_replication *replication, struct tr_operation *operat
 static void send_again(struct tr_replication *replication, struct tr_operation *operation,
                        struct tr_whole *record, struct tr_effects *out)
 {
+    TR_ASSERT(operation->number != 0);
     if (++operation->tries > TRIES || !repack(replication, operation, record)) {
         answer_unknown(replication, operation, out);
         return;
@@ -323,6 +345,7 @@ static void send_again(struct tr_replication *replication, struct tr_operation *
 static void take_back(struct tr_replication *replication, struct tr_operation *operation,
                       const struct tr_whole *record)
 {
+    TR_ASSERT(operation->is_drawn);
     for (unsigned i = 0; i < operation->list_count; i++) {
         if (operation->list[i] != 0)
             tr_pending_send_take_back(replication, operation->list[i], &record->head);
@@ -335,7 +358,9 @@ static void begin_again(struct tr_replication *replication, struct tr_operation 
                         enum tr_frame_result result, const struct tr_whole *held,
                         struct tr_effects *out)
 {
-    struct tr_whole record = tr_operation_unpack(replication, operation);
+    TR_ASSERT(result == TR_RESULT_EXISTS || result == TR_RESULT_STALE);
+    struct tr_whole record;
+    tr_operation_unpack(replication, operation, &record);
     tr_cover(replication->trial, result == TR_RESULT_EXISTS ? RULE_EXISTS : RULE_STALE);
     if (result == TR_RESULT_EXISTS) {
         take_back(replication, operation, &record);
@@ -351,6 +376,7 @@ static void begin_again(struct tr_replication *replication, struct tr_operation 
 static void try_failed(struct tr_replication *replication, struct tr_operation *operation,
                        struct tr_effects *out)
 {
+    TR_ASSERT(operation->stage == STAGE_WRITING);
     uint64_t number = operation->number;
     for (unsigned i = 0; i < operation->list_count; i++) {
         uint16_t member = operation->list[i];
@@ -372,6 +398,7 @@ static void try_failed(struct tr_replication *replication, struct tr_operation *
 void tr_write_hint(struct tr_replication *replication, struct tr_operation *operation,
                    struct tr_effects *out)
 {
+    TR_ASSERT(operation->stage == STAGE_WRITING && !operation->is_late);
     uint16_t failed[TR_SET_MAX];
     unsigned count = 0;
     for (unsigned i = 0; i < operation->list_count; i++) {
@@ -391,7 +418,8 @@ void tr_write_hint(struct tr_replication *replication, struct tr_operation *oper
     tr_cover(replication->trial, RULE_HINTED);
     replication->stats.hinted++;
 
-    struct tr_whole record = tr_operation_unpack(replication, operation);
+    struct tr_whole record;
+    tr_operation_unpack(replication, operation, &record);
     record.head.order.moves =
         tr_next_move(record.head.order.moves, replication->cluster->stamp_node);
     send_again(replication, operation, &record, out);
@@ -400,6 +428,7 @@ void tr_write_hint(struct tr_replication *replication, struct tr_operation *oper
 /* Above this the rest is kept for copies of what is there. */
 static bool is_full(const struct tr_replication *replication, const struct tr_operation *operation)
 {
+    TR_ASSERT(operation->list_count <= TR_SET_MAX);
     for (unsigned i = 0; i < operation->list_count; i++) {
         const struct tr_peer *peer = &replication->cluster->peers[operation->list[i]];
         bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0; /* else there is a stand-in */
@@ -412,6 +441,7 @@ static bool is_full(const struct tr_replication *replication, const struct tr_op
 void tr_write_begin(struct tr_replication *replication, struct tr_operation *operation,
                     struct tr_whole *record, struct tr_effects *out)
 {
+    TR_ASSERT(operation->number != 0 && operation->kind != OPERATION_READ);
     for (unsigned i = 0; i < REDRAWS; i++) {
         make_list(replication, operation);
         bool is_good = true;
@@ -445,6 +475,7 @@ void tr_write_answered(struct tr_replication *replication, struct tr_operation *
                        uint16_t member, enum tr_frame_result result, const struct tr_whole *held,
                        struct tr_effects *out)
 {
+    TR_ASSERT(operation->stage == STAGE_WRITING);
     unsigned place = 0;
     while (place < operation->list_count && operation->list[place] != member)
         place++;
@@ -462,7 +493,8 @@ void tr_write_answered(struct tr_replication *replication, struct tr_operation *
             operation->above |= (uint8_t)(1u << place); /* another request with the same key */
             break;
         }
-        begin_again(replication, operation, result, held, out);
+        begin_again(replication, operation, operation->is_drawn ? result : TR_RESULT_STALE, held,
+                    out);
         return;
     case TR_RESULT_FULL:
     case TR_RESULT_NONE:
@@ -475,6 +507,7 @@ void tr_write_answered(struct tr_replication *replication, struct tr_operation *
 
 void tr_write_late(struct tr_operation *operation, uint16_t member)
 {
+    TR_ASSERT(operation->stage == STAGE_DROPPING);
     for (unsigned i = 0; i < operation->list_count; i++)
         operation->done |= (uint8_t)((operation->list[i] == member) << i);
 }
@@ -482,6 +515,7 @@ void tr_write_late(struct tr_operation *operation, uint16_t member)
 void tr_write_contested(struct tr_replication *replication, struct tr_operation *operation,
                         uint16_t member, const struct tr_whole *held, struct tr_effects *out)
 {
+    TR_ASSERT(operation->stage == STAGE_DROPPING);
     bool is_other = operation->kind == OPERATION_CREATE && !operation->is_drawn;
     if (!tr_operation_is_open(operation, member))
         return;

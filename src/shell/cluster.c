@@ -29,6 +29,8 @@ void tr_cluster_set_view(struct tr_daemon *daemon)
         const char *address = config->nodes[i].address;
         nodes[i] = (struct tr_view_node){{address, strlen(address)}, config->nodes[i].role};
     }
+    if (config->node_count == 1 && tr_config_names_itself(config))
+        nodes[0].role = TR_ROLE_STAYING; /* there is nobody to join, or to leave to */
     nodes[config->node_count] =
         (struct tr_view_node){{config->localhost, strlen(config->localhost)}, TR_ROLE_STAYING};
     if (!tr_config_names_itself(config))
@@ -51,7 +53,7 @@ void tr_cluster_resync(struct tr_daemon *daemon)
     if (daemon->resynced_ms != 0 && uv_now(&daemon->loop) < daemon->resynced_ms + RESYNC_MS)
         return; /* whoever asks all the time shall not fill the log */
     daemon->resynced_ms = uv_now(&daemon->loop);
-    if (tr_node_view(daemon->node) == 0) {
+    if (tr_node_is_alone(daemon->node)) {
         tr_say(TR_STATUS, "resync: this node has no peers, so there is nothing to do");
         return;
     }
@@ -152,11 +154,10 @@ void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out)
     const struct tr_node *node = daemon->node;
     tr_node_stats(node, &stats);
     tr_node_peer(node, 0, &self);
-    bool is_alone = tr_node_view(node) == 0;
     tr_put_text(out, "{\"node\":");
     tr_put_json_string(out, self.address);
     put_member(out, "version", TRYST_VERSION);
-    put_member(out, "role", role_text(is_alone ? TR_ROLE_STAYING : self.role));
+    put_member(out, "role", role_text(self.role));
     put_member(out, "state", stats.is_serving ? "up" : "starting or stopping");
     tr_put_text(out, ",\"view\":\"");
     tr_put_hex(out, tr_node_view(node), 16);

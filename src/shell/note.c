@@ -113,8 +113,8 @@ void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect
         return;
     case TR_NOTE_STOOD_STILL:
         tr_say(TR_WARNING,
-               "stood still for %llu ms: the machine gave it no time, or it was stopped; others "
-               "pop until it has heard what it missed",
+               "stood still for %llu ms: the machine gave it no time, or it was stopped; what was "
+               "due meanwhile is late, or was popped by others",
                number);
         return;
     case TR_NOTE_VIEW_REFUSED:

@@ -232,6 +232,17 @@ static void tick(struct alone *world)
     alone_step(world, &event);
 }
 
+/* Of itself alone. Nothing comes of it but that the node runs when it has recovered. */
+static void set_view(struct alone *world, struct tr_span address)
+{
+    struct tr_view_node self = {address, TR_ROLE_STAYING};
+    struct tr_event event = {.kind = TR_EVENT_VIEW_CHANGED, .of.view = {&self, 1}};
+    event.now_ms = world->now_ms - world->boot_ms;
+    event.wall_ms = (uint64_t)((int64_t)world->now_ms + world->wall_step);
+    tr_node_step(world->node, &event, world->effects);
+    TR_ASSERT(world->effects->count == 0);
+}
+
 void alone_start(struct alone *world)
 {
     struct tr_node_config config = {
@@ -258,6 +269,7 @@ void alone_start(struct alone *world)
     world->is_stopped = false;
     world->node = tr_node_new(&config, &memory);
     TR_ASSERT(world->node != NULL);
+    set_view(world, config.address);
     struct tr_event event = {.kind = TR_EVENT_RECOVERY_STARTED};
     free(world->replaying);
     world->replaying = sim_disk_list(&world->disk, &event.of.recovery.count);

@@ -42,8 +42,8 @@ static void fill_body(struct world *world, uint32_t number)
     const struct sim_write *write = &world->model.writes[number];
     int size = snprintf(world->opaque, sizeof world->opaque, "%u ", number);
     /* Of all sizes, where something is to be full of them. */
-    bool is_large =
-        sim_chance(world, 30) || world->faults[SIM_MEMORY] || world->faults[SIM_FULL_LONG];
+    bool is_large = sim_chance(world, 30) || world->faults[SIM_MEMORY] ||
+                    world->faults[SIM_FULL_LONG] || world->options->is_full;
     size_t extra = is_large ? sim_draw(world, 900) : sim_draw(world, 60);
     memset(world->opaque + size, 'x', extra);
     snprintf(world->uri, sizeof world->uri, "http://receiver-%u/pop", number % RECEIVERS);

@@ -101,7 +101,8 @@ static void cut(struct world *world)
 static void disturb_one(struct world *world, uint32_t index)
 {
     bool is_quiet = world->now_ms > world->model.impaired_ms + BETWEEN_MS;
-    if (!is_quiet || !world->machines[index].is_ready || !sim_chance(world, 20))
+    uint64_t seldom = world->options->is_full ? 5 : 20; /* full disks are what such a life is for */
+    if (!is_quiet || !world->machines[index].is_ready || !sim_chance(world, seldom))
         return;
     if (world->faults[SIM_RESTART] && sim_chance(world, 2)) {
         sim_fault(world, SIM_RESTART);

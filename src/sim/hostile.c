@@ -138,7 +138,7 @@ static void put_entry(struct world *world, struct tr_writer *writer, enum tr_fra
     struct tr_frame_record frame;
     draw_record(world, &frame);
     if (kind == TR_FRAME_COPIES)
-        tr_frame_put_record(writer, &frame);
+        tr_frame_put_record(writer, &frame.record, &frame.names);
     else if (kind == TR_FRAME_OUTCOMES)
         tr_frame_put_outcome(writer, &frame.record.head, frame.names.due_in_ms,
                              (uint32_t)draw_number(world));

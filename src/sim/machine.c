@@ -246,7 +246,7 @@ static void step_clock(struct world *world, struct machine *machine)
 static void fill_disk(struct world *world, struct machine *machine)
 {
     if (!world->faults[SIM_FULL_RESTART] || world->is_healed || machine->disk.count == 0 ||
-        !sim_chance(world, 2))
+        !(world->options->is_full || sim_chance(world, 2)))
         return;
     sim_fault(world, SIM_FULL_RESTART);
     sim_disk_fill(&machine->disk);

@@ -104,7 +104,7 @@ static void say_entries(const struct world *world, struct words *words, struct t
         }
         return;
     case TR_FRAME_COPIES:
-        while (tr_frame_get_record(reader, &record))
+        while (tr_frame_get_record(reader, &record.record, &record.names))
             say_record(world, words, &record);
         return;
     case TR_FRAME_OUTCOMES:

@@ -94,6 +94,7 @@ uint32_t tr_book_segment(const struct tr_book *book, tr_ref ref)
 
 void tr_book_set_segment(struct tr_book *book, tr_ref ref, uint32_t segment)
 {
+    TR_ASSERT(segment <= 0xffffff);
     tr_store(bytes_at(book, ref) + AT_SEGMENT, segment, 3);
 }
 
@@ -107,8 +108,22 @@ enum tr_record_state tr_book_state(const struct tr_book *book, tr_ref ref)
     return (enum tr_record_state)bytes_at(book, ref)[AT_STATE];
 }
 
+/* Which state may come after which. A record that is replaced begins anew, as UNSAFE; what is under
+ * way with it may go on (FLYING), and a claim that is given up leads back to the wheel. */
+static const bool may_follow[4][4] = {
+    [TR_STATE_UNSAFE] =
+        {[TR_STATE_UNSAFE] = true, [TR_STATE_ARMED] = true, [TR_STATE_FLYING] = true},
+    [TR_STATE_ARMED] = {[TR_STATE_UNSAFE] = true,
+                        [TR_STATE_ARMED] = true,
+                        [TR_STATE_QUEUED] = true,
+                        [TR_STATE_FLYING] = true},
+    [TR_STATE_QUEUED] = {[TR_STATE_ARMED] = true, [TR_STATE_FLYING] = true},
+    [TR_STATE_FLYING] = {[TR_STATE_ARMED] = true},
+};
+
 void tr_book_set_state(struct tr_book *book, tr_ref ref, enum tr_record_state state)
 {
+    TR_ASSERT(may_follow[tr_book_state(book, ref)][state]);
     bytes_at(book, ref)[AT_STATE] = (uint8_t)state;
 }
 
@@ -138,6 +153,7 @@ bool tr_book_matches(const struct tr_book *book, tr_ref ref, enum tr_record_stat
 
 void tr_book_forget(struct tr_book *book, tr_ref ref, uint16_t member)
 {
+    TR_ASSERT((member & GONE) == 0);
     uint8_t *bytes = bytes_at(book, ref);
     struct tr_reader in =
         tr_reader_on(bytes + FIXED, 8 * TR_VARINT_MAX + 2 * (TR_SET_MAX + TR_FROM_MAX) + 1);
@@ -156,6 +172,7 @@ void tr_book_forget(struct tr_book *book, tr_ref ref, uint16_t member)
 
 static void release_texts(struct tr_book *book, const struct texts *texts, unsigned tag_count)
 {
+    TR_ASSERT(tag_count <= TR_TAGS_MAX);
     if (texts->uri != TR_ARENA_NONE)
         tr_strings_release(&book->texts, texts->uri);
     if (texts->content_type != TR_ARENA_NONE)
@@ -166,6 +183,7 @@ static void release_texts(struct tr_book *book, const struct texts *texts, unsig
 
 static bool hold_texts(struct tr_book *book, const struct tr_record *record, struct texts *texts)
 {
+    TR_ASSERT(record->tag_count <= TR_TAGS_MAX);
     *texts = (struct texts){0};
     unsigned tags = 0;
     bool is_held = true;
@@ -188,6 +206,7 @@ static bool hold_texts(struct tr_book *book, const struct tr_record *record, str
 
 static void pack_from(struct tr_writer *out, const struct tr_record *record)
 {
+    TR_ASSERT(record->head.from.count > 0 && record->head.from.count <= TR_FROM_MAX);
     uint16_t places[TR_FROM_MAX];
     unsigned count = tr_from_places(&record->head.from, places);
     tr_put_number(out, count, 1);
@@ -198,6 +217,8 @@ static void pack_from(struct tr_writer *out, const struct tr_record *record)
 static size_t pack_head(const struct tr_record *record, const struct texts *texts,
                         uint8_t head[HEAD_MAX])
 {
+    TR_ASSERT(record->head.replicas.count <= TR_SET_MAX && record->head.due_ms <= TR_TIME_MAX);
+    TR_ASSERT((record->head.flags & ~FLAG_MASK) == 0 && record->head.segment <= 0xffffff);
     struct tr_writer out = tr_writer_on(head, HEAD_MAX);
     uint8_t has_type = texts->content_type != TR_ARENA_NONE ? HAS_TYPE : 0;
     uint8_t has_from = record->head.from.count > 0 ? HAS_FROM : 0;
@@ -314,6 +335,7 @@ static void unpack(const struct tr_book *book, tr_ref ref, struct tr_record *rec
 
 void tr_book_head(const struct tr_book *book, tr_ref ref, struct tr_head *head)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     const uint8_t *bytes = bytes_at(book, ref);
     uint64_t interval_ms = 0;
     uint64_t repeat_ms = 0;
@@ -332,6 +354,7 @@ void tr_book_head(const struct tr_book *book, tr_ref ref, struct tr_head *head)
 
 void tr_book_unpack(const struct tr_book *book, tr_ref ref, struct tr_record *record)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct texts texts;
     unpack(book, ref, record, &texts);
 }
@@ -363,6 +386,7 @@ static void count_tags(struct tr_book *book, const struct tr_record *record,
  * its sequence or attempts do. A small one may move: any block will do for it. */
 static size_t room_for(size_t size)
 {
+    TR_ASSERT(size > 0);
     return size > LARGE_RECORD ? size + HEAD_GROWTH : size;
 }
 
@@ -399,6 +423,7 @@ tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record)
 static tr_ref settle(struct tr_book *book, tr_ref ref, const uint8_t *head, size_t head_size,
                      struct tr_span opaque, bool is_urgent)
 {
+    TR_ASSERT(head_size >= FIXED && head_size <= HEAD_MAX);
     size_t size = head_size + opaque.size;
     size_t capacity = tr_arena_capacity(book->arena, ref);
     bool is_right = size <= capacity && (tr_arena_rounded(room_for(size)) >= capacity);
@@ -444,6 +469,7 @@ tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record 
 
 tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_head *head)
 {
+    TR_ASSERT(head->due_ms <= TR_TIME_MAX && head->lag_ms <= head->due_ms);
     struct tr_record old;
     struct texts texts;
     uint8_t packed[HEAD_MAX];
@@ -470,6 +496,7 @@ tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_head *he
 
 void tr_book_remove(struct tr_book *book, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_record record;
     struct texts texts;
     unpack(book, ref, &record, &texts);

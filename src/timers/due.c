@@ -19,8 +19,6 @@
  * it is gone. Not so with tombstones, which may wait for long and hear of many changes. */
 static bool is_live(const struct tr_timers *timers, const struct tr_fifo_entry *entry)
 {
-    if (!tr_replication_is_clustered(timers->replication))
-        return tr_book_matches(&timers->book, entry->ref, TR_STATE_ARMED, entry->due_ms);
     if (!tr_arena_holds(timers->arena, entry->ref) ||
         tr_book_state(&timers->book, entry->ref) != TR_STATE_ARMED)
         return false;
@@ -32,43 +30,42 @@ static bool is_live(const struct tr_timers *timers, const struct tr_fifo_entry *
 
 void tr_due_look_again(struct tr_timers *timers, tr_ref ref, tr_steady_ms at_ms)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     bool is_armed = tr_wheel_arm(&timers->wheel, ref, at_ms);
     TR_ASSERT(is_armed);
 }
 
 /* Under a due time of its own: of all entries that it has had, one is live. */
-static void keep_tombstone(struct tr_timers *timers, tr_ref ref, struct tr_record *record)
+static void keep_tombstone(struct tr_timers *timers, tr_ref ref, struct tr_head *head)
 {
+    TR_ASSERT((head->flags & TR_RECORD_TOMBSTONE) != 0);
     tr_steady_ms at_ms = timers->time->steady_ms + TOMBSTONE_LOOK_MS;
     uint8_t acked = tr_book_acked(&timers->book, ref);
-    record->head.lag_ms += at_ms - record->head.due_ms;
-    record->head.due_ms = at_ms;
-    tr_ref placed = tr_book_update(&timers->book, ref, &record->head);
+    head->lag_ms += at_ms - head->due_ms;
+    head->due_ms = at_ms;
+    tr_ref placed = tr_book_update(&timers->book, ref, head);
     TR_ASSERT(placed != TR_ARENA_NONE); /* it grows by a byte or two, from the arena's reserve */
     tr_book_set_acked(&timers->book, placed, acked);
     tr_timers_arm(timers, placed);
     if (placed != ref)
-        tr_pending_add(timers->replication, placed, &record->head);
+        tr_pending_add(timers->replication, placed, head);
 }
 
-/* True: it was put off. */
-static bool put_off(struct tr_timers *timers, tr_ref ref)
+/* Its turn has not come: it is looked at again later. */
+static bool put_off(struct tr_timers *timers, tr_ref ref, struct tr_head *head)
 {
-    struct tr_record record;
-    if (!tr_replication_is_clustered(timers->replication))
-        return false;
-    tr_book_unpack(&timers->book, ref, &record);
-    if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0) {
-        bool is_kept = !tr_tombstone_may_forget(timers->replication, ref, &record.head,
-                                                timers->stats.tombstones);
+    TR_ASSERT(tr_book_state(&timers->book, ref) == TR_STATE_ARMED);
+    if ((head->flags & TR_RECORD_TOMBSTONE) != 0) {
+        bool is_kept =
+            !tr_tombstone_may_forget(timers->replication, ref, head, timers->stats.tombstones);
         if (is_kept)
-            keep_tombstone(timers, ref, &record);
+            keep_tombstone(timers, ref, head);
         return is_kept;
     }
-    if ((record.head.flags & TR_RECORD_DEAD) != 0)
+    if ((head->flags & TR_RECORD_DEAD) != 0)
         return false; /* it was kept for long enough, by each on its own */
-    tr_steady_ms at_ms = timers->replication->is_popping
-                             ? tr_turn_at(timers->pops, &record.head)
+    tr_steady_ms at_ms = tr_replication_is_popping(timers->replication)
+                             ? tr_turn_at(timers->pops, head)
                              : timers->time->steady_ms + TR_TURN_LOOK_MS;
     if (at_ms <= timers->time->steady_ms)
         return false;
@@ -76,35 +73,42 @@ static bool put_off(struct tr_timers *timers, tr_ref ref)
     return true;
 }
 
+/* Out of the wheel: it is popped, put off, or forgotten. */
+static void take(struct tr_timers *timers, tr_ref ref, struct tr_effects *out)
+{
+    struct tr_head head;
+    tr_book_head(&timers->book, ref, &head);
+    if (put_off(timers, ref, &head))
+        return;
+    if ((head.flags & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) == 0) {
+        tr_destination_take(timers->pops, ref, &head, out);
+        return;
+    }
+    tr_book_set_state(&timers->book, ref, TR_STATE_UNSAFE);
+    tr_timers_remove(timers, ref);
+}
+
 void tr_due_run(struct tr_timers *timers, struct tr_effects *out)
 {
     struct tr_fifo_entry entry;
-    if (!timers->replication->is_popping && !tr_replication_is_clustered(timers->replication))
-        return;
+    if (timers->cluster->view.count == 0)
+        return; /* whose turn it is, is not known yet */
     tr_wheel_advance(&timers->wheel, timers->time->steady_ms);
     for (unsigned i = 0; i < tr_replication_slice(timers->replication, DUE_SLICE); i++) {
         if (!tr_flight_can_begin(timers->pops) || !tr_effects_has_room(out, 8) ||
             !tr_wheel_pop(&timers->wheel, &entry))
             return;
-        if (!is_live(timers, &entry)) {
+        if (is_live(timers, &entry))
+            take(timers, entry.ref, out);
+        else
             timers->stale -= timers->stale > 0;
-            continue;
-        }
-        if (put_off(timers, entry.ref))
-            continue;
-        if ((tr_book_flags(&timers->book, entry.ref) & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) !=
-            0) {
-            tr_book_set_state(&timers->book, entry.ref, TR_STATE_UNSAFE); /* out of the wheel */
-            tr_timers_remove(timers, entry.ref);
-            continue;
-        }
-        tr_destination_take(timers->pops, entry.ref, out);
     }
 }
 
 /* Takes stale entries out of the wheel when they are many, a slice at a time. */
 void tr_due_sweep(struct tr_timers *timers)
 {
+    TR_ASSERT(timers->is_ready);
     uint64_t live = timers->wheel.count - (timers->stale < timers->wheel.count ? timers->stale : 0);
     if (!timers->is_sweeping && timers->stale > STALE_MIN && timers->stale > live / 2)
         timers->is_sweeping = true;
@@ -125,9 +129,7 @@ void tr_due_sweep(struct tr_timers *timers)
 
 tr_mono_ms tr_due_wake_at(const struct tr_timers *timers)
 {
-    const struct tr_replication *replication = timers->replication;
-    bool may_pop = timers->log->is_running &&
-                   (replication->is_popping || tr_replication_is_clustered(replication));
+    bool may_pop = timers->log->is_running && timers->cluster->view.count > 0;
     uint64_t at = may_pop ? tr_wheel_wake_at(&timers->wheel) : TR_WHEEL_NEVER;
     if (at <= timers->time->steady_ms && !tr_flight_can_begin(timers->pops))
         at = TR_WHEEL_NEVER; /* a callback that ends, or a segment, will move it on */

@@ -22,12 +22,13 @@ static bool is_first_up(const struct tr_timers *timers, const struct tr_record *
 
 static bool is_listed(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_record record;
     uint8_t flags = tr_book_flags(&timers->book, ref);
     if ((flags & TR_RECORD_TOMBSTONE) != 0 || ((flags & TR_RECORD_DEAD) != 0) != query->wants_dead)
         return false;
     tr_book_unpack(&timers->book, ref, &record);
-    if (tr_replication_is_clustered(timers->replication) && !is_first_up(timers, &record))
+    if (!is_first_up(timers, &record))
         return false;
     bool is_retrying = record.head.order.attempt > 0 || record.head.key.part > 0;
     if (query->wants_retrying ? !is_retrying : !query->wants_dead && record.head.key.part > 0)
@@ -44,6 +45,7 @@ static bool is_listed(const struct tr_timers *timers, tr_ref ref, const struct t
 /* Whether a node is to have a record by the view, and it is due late enough. */
 static bool is_for_node(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_record record;
     uint16_t placed[TR_SET_MAX] = {0};
     uint16_t member = tr_member_find(timers->cluster, query->node);
@@ -51,10 +53,8 @@ static bool is_for_node(const struct tr_timers *timers, tr_ref ref, const struct
     if ((record.head.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 ||
         record.head.key.part > 0 || record.head.due_ms < timers->time->steady_ms + query->from_ms)
         return false;
-    unsigned count = 1;
-    if (tr_replication_is_clustered(timers->replication))
-        count = tr_view_place(timers->cluster, record.head.key.id,
-                              tr_set_copies(timers->replication, record.head.factor), placed);
+    unsigned count = tr_view_place(timers->cluster, record.head.key.id,
+                                   tr_set_copies(timers->replication, record.head.factor), placed);
     for (unsigned i = 0; i < count; i++) {
         if (placed[i] == member)
             return true;
@@ -79,6 +79,7 @@ enum tr_result tr_list_check_resync(const struct tr_timers *timers, const struct
  * page, so a page may be a few records longer than asked. */
 void tr_list_page(struct tr_timers *timers, const struct tr_event *event, struct tr_effects *out)
 {
+    TR_ASSERT(event->of.request.query->limit > 0);
     const struct tr_query *query = event->of.request.query;
     bool is_resync = event->of.request.command == TR_COMMAND_RESYNC_LIST;
     uint64_t start = query->has_cursor ? query->cursor + 1 : 0;

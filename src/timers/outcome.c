@@ -6,19 +6,31 @@
 #include "pops/flight.h"
 #include "replication/dropped.h"
 #include "replication/pending.h"
+#include "replication/set.h"
 #include "timers/store.h"
 
 #define RETRY_AFTER_MS 3600000 /* a receiver may ask for an hour's patience, no more */
 #define JITTER         5       /* backoff varies by a fifth, up and down */
 
+/* To those who have it too. */
+static void replicate(struct tr_timers *timers, tr_ref ref, const struct tr_head *head,
+                      enum tr_replicate how)
+{
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    if (!tr_set_is_own(head))
+        tr_pending_replicate(timers->replication, ref, how);
+}
+
 /* The timer goes on with its next pop, or is over. */
 static void move_on(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
                     enum tr_replicate telling)
 {
+    TR_ASSERT((record->head.flags & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) == 0);
     if (record->head.key.part > 0 || record->head.order.sequence >= tr_record_pops(record)) {
         /* Above the record that it ends, so that to have heard of one is not to know the other. */
         struct tr_order order = record->head.order;
         order.sequence++;
+        TR_ASSERT(tr_order_compare(&order, &record->head.order) > 0);
         ref = tr_timers_end(timers, ref, &order);
         if (ref != TR_ARENA_NONE)
             tr_pending_replicate(timers->replication, ref, telling);
@@ -27,8 +39,7 @@ static void move_on(struct tr_timers *timers, tr_ref ref, struct tr_record *reco
     tr_timers_count(timers, &record->head, -1);
     record->head.due_ms = record->head.due_ms - record->head.lag_ms + record->interval_ms;
     record->head.lag_ms = 0;
-    if (tr_replication_is_clustered(timers->replication) &&
-        record->head.due_ms < timers->time->steady_ms) {
+    if (record->head.due_ms < timers->time->steady_ms) {
         /* Overdue: it is from now on that others may be waited for. */
         record->head.lag_ms = timers->time->steady_ms - record->head.due_ms;
         record->head.due_ms = timers->time->steady_ms;
@@ -40,7 +51,7 @@ static void move_on(struct tr_timers *timers, tr_ref ref, struct tr_record *reco
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_timers_log_short(timers, &record->head);
     tr_timers_arm(timers, ref);
-    tr_pending_replicate(timers->replication, ref, telling);
+    replicate(timers, ref, &record->head, telling);
 }
 
 /* When a timer has too many failed pops, the oldest dead one goes, or the oldest. */
@@ -81,6 +92,7 @@ void tr_outcome_limit_parts(struct tr_timers *timers, tr_timer_id id, uint64_t n
 /* The failed pop of a timer becomes a record of its own, due or dead. False: no memory for it. */
 static bool split(struct tr_timers *timers, const struct tr_record *record, struct tr_effects *out)
 {
+    TR_ASSERT(record->head.key.part == 0 && record->head.order.sequence > 0);
     struct tr_record part = *record;
     part.head.key.part = record->head.order.sequence;
     part.head.order.sequence = 0;
@@ -103,6 +115,7 @@ static bool split(struct tr_timers *timers, const struct tr_record *record, stru
 
 static uint64_t backoff(struct tr_timers *timers, const struct tr_flight *flight, uint32_t attempt)
 {
+    TR_ASSERT(attempt > 0);
     uint64_t delay = timers->config.backoff_ms << (attempt - 1 < 20 ? attempt - 1 : 20);
     uint64_t spread = 2 * delay / JITTER + 1;
     delay = delay - delay / JITTER + tr_random_below(timers->random, spread);
@@ -114,11 +127,12 @@ static uint64_t backoff(struct tr_timers *timers, const struct tr_flight *flight
 /* The record in its place becomes what `record` says, and waits for its due time. */
 static void put_back(struct tr_timers *timers, tr_ref ref, const struct tr_record *record)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     ref = tr_book_update(&timers->book, ref, &record->head);
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_timers_log_short(timers, &record->head);
     tr_timers_arm(timers, ref);
-    tr_pending_replicate(timers->replication, ref, REPLICATE_AT_ONCE);
+    replicate(timers, ref, &record->head, REPLICATE_AT_ONCE);
 }
 
 /* `before` is the record as the book has it, `record` the same with its last attempt. */
@@ -126,6 +140,7 @@ static void die(struct tr_timers *timers, tr_ref ref, struct tr_record *before,
                 const struct tr_record *record, const struct tr_flight *flight,
                 struct tr_effects *out)
 {
+    TR_ASSERT(record->head.order.attempt >= timers->config.attempts_max);
     timers->stats.pops_dead++;
     struct tr_effect *note = tr_note(out, TR_NOTE_DEAD, record->head.key.id, tr_record_pop(record));
     if (note != NULL) {
@@ -157,6 +172,7 @@ static void die(struct tr_timers *timers, tr_ref ref, struct tr_record *before,
 static void fail(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
                  const struct tr_flight *flight, struct tr_effects *out)
 {
+    TR_ASSERT((record->head.flags & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) == 0);
     struct tr_record before = *record;
     timers->stats.pops_failed++;
     record->head.order.attempt += record->head.order.attempt < TR_ATTEMPT_MAX;
@@ -176,6 +192,8 @@ static void fail(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
         tr_cover(timers->trial, RULE_HANDED_OVER);
     else
         retry_ms += backoff(timers, flight, record->head.order.attempt);
+    /* One that was moved meanwhile may be due later, by the clock of who moved it. */
+    retry_ms = retry_ms > own_ms ? retry_ms : own_ms;
     bool has_next =
         record->head.key.part == 0 && record->head.order.sequence < tr_record_pops(record);
     record->head.due_ms = retry_ms;
@@ -195,6 +213,7 @@ static void fail(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
 static bool find_flown(const struct tr_timers *timers, const struct tr_flight *flight,
                        struct tr_record *record)
 {
+    TR_ASSERT(flight->is_used);
     if (!tr_arena_holds(timers->arena, flight->ref) ||
         tr_book_id(&timers->book, flight->ref) != flight->key.id ||
         tr_book_state(&timers->book, flight->ref) != TR_STATE_FLYING)
@@ -208,6 +227,7 @@ static bool find_flown(const struct tr_timers *timers, const struct tr_flight *f
 static void book_outcome(struct tr_timers *timers, const struct tr_flight *flight,
                          struct tr_record *record, struct tr_effects *out)
 {
+    TR_ASSERT(tr_book_state(&timers->book, flight->ref) == TR_STATE_FLYING);
     bool is_success = flight->result == TR_CALLBACK_ANSWERED && flight->status / 100 == 2;
     if (is_success) {
         timers->stats.pops_delivered++;
@@ -225,8 +245,7 @@ void tr_outcome_run(struct tr_timers *timers, struct tr_effects *out)
         bool is_there = find_flown(timers, flight, &record);
         if (is_there &&
             (!tr_log_has_room(timers->log, TR_OUTCOME_ROOM + tr_log_record_bound(&record), false) ||
-             (tr_replication_is_clustered(timers->replication) &&
-              !tr_replication_has_room(timers->replication, &record.head))))
+             !tr_replication_has_room(timers->replication, &record.head)))
             return;
         if (is_there)
             book_outcome(timers, flight, &record, out);

@@ -14,6 +14,7 @@ bool tr_redrive_has_room(const struct tr_timers *timers)
 static void redrive_one(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
                         struct tr_waiting waiting)
 {
+    TR_ASSERT((record->head.flags & TR_RECORD_DEAD) != 0);
     tr_timers_count(timers, &record->head, -1);
     tr_timers_forget_entry(timers, ref);
     record->head.flags &= (uint8_t)~TR_RECORD_DEAD;

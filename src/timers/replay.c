@@ -30,6 +30,7 @@ static void forget_strangers(const struct tr_timers *timers, struct tr_record *r
 static void apply_record(struct tr_timers *timers, struct tr_record *record, uint64_t segment,
                          bool *is_full)
 {
+    TR_ASSERT(record->head.replicas.count <= TR_SET_MAX);
     struct tr_record held;
     tr_ref ref = tr_book_find(&timers->book, &record->head.key);
     forget_strangers(timers, record);
@@ -93,6 +94,7 @@ static void apply_end(struct tr_timers *timers, const struct tr_head *head)
 enum tr_log_verdict tr_replay_entry(struct tr_timers *timers, struct tr_log_entry *entry,
                                     uint64_t segment)
 {
+    TR_ASSERT(entry->type != TR_LOG_MEMBER);
     bool is_full = false;
     if (entry->type == TR_LOG_SHORT) {
         apply_short(timers, &entry->record.head);
@@ -115,6 +117,7 @@ enum tr_log_verdict tr_replay_entry(struct tr_timers *timers, struct tr_log_entr
  * about that of their making, and fast. False: not done yet. */
 bool tr_replay_arm(struct tr_timers *timers)
 {
+    TR_ASSERT(!timers->is_ready);
     for (unsigned i = 0; i < tr_replication_slice(timers->replication, ARM_SLICE); i++) {
         tr_ref ref = tr_arena_next_record(timers->arena, timers->armed);
         if (ref == TR_ARENA_NONE)

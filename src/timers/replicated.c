@@ -2,10 +2,12 @@
 /* The tables of functions that replication and pops ask. */
 #include "timers/replicated.h"
 
+#include "log/batch.h"
 #include "pops/claim.h"
 #include "pops/destination.h"
 #include "pops/flight.h"
 #include "replication/dropped.h"
+#include "replication/set.h"
 #include "timers/due.h"
 #include "timers/outcome.h"
 #include "timers/redrive.h"
@@ -74,6 +76,7 @@ static void head(void *context, tr_ref ref, struct tr_head *head)
 
 static void whole(void *context, tr_ref ref, struct tr_whole *whole)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     const struct tr_timers *timers = context;
     struct tr_record record;
     tr_book_unpack(&timers->book, ref, &record);
@@ -82,6 +85,7 @@ static void whole(void *context, tr_ref ref, struct tr_whole *whole)
 
 static enum tr_store_state state(void *context, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     const struct tr_timers *timers = context;
     enum tr_record_state state = tr_book_state(&timers->book, ref);
     return state == TR_STATE_UNSAFE  ? TR_STORE_UNSAFE
@@ -103,25 +107,28 @@ static uint8_t acked(void *context, tr_ref ref)
 
 static void set_acked(void *context, tr_ref ref, uint8_t acked)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_timers *timers = context;
     tr_book_set_acked(&timers->book, ref, acked);
 }
 
 static bool is_spread(void *context, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     const struct tr_timers *timers = context;
     return tr_book_all_acked(&timers->book, ref);
 }
 
 static void forget_member(void *context, tr_ref ref, uint16_t member)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_timers *timers = context;
     tr_book_forget(&timers->book, ref, member);
 }
 
 /* ---- changing ---- */
 
-static tr_ref put(void *context, const struct tr_whole *whole, tr_ref ref)
+static bool put(void *context, const struct tr_whole *whole, tr_ref *ref)
 {
     struct tr_record record;
     tr_record_from_whole(whole, &record);
@@ -130,17 +137,20 @@ static tr_ref put(void *context, const struct tr_whole *whole, tr_ref ref)
 
 static tr_ref put_head(void *context, tr_ref ref, const struct tr_head *head)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE && tr_set_is_sound(head));
     return tr_timers_put_head(context, ref, head);
 }
 
 static tr_ref change(void *context, tr_ref ref, const struct tr_head *before,
                      const struct tr_head *head)
 {
+    TR_ASSERT(tr_key_equals(&before->key, &head->key));
     return tr_timers_change(context, ref, before, head);
 }
 
 static void remove_record(void *context, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     tr_timers_remove(context, ref);
 }
 
@@ -185,18 +195,17 @@ static void unpack(const uint8_t *bytes, size_t size, struct tr_whole *whole)
 static void encode(struct tr_writer *writer, const struct tr_whole *whole,
                    const struct tr_frame_names *names)
 {
-    struct tr_frame_record travelling = {.names = *names};
-    tr_record_from_whole(whole, &travelling.record);
-    tr_frame_put_record(writer, &travelling);
+    struct tr_record record;
+    tr_record_from_whole(whole, &record);
+    tr_frame_put_record(writer, &record, names);
 }
 
 static bool decode(struct tr_reader *reader, struct tr_whole *whole, struct tr_frame_names *names)
 {
-    struct tr_frame_record travelling;
-    if (!tr_frame_get_record(reader, &travelling))
+    struct tr_record record;
+    if (!tr_frame_get_record(reader, &record, names))
         return false;
-    tr_record_to_whole(&travelling.record, whole);
-    *names = travelling.names;
+    tr_record_to_whole(&record, whole);
     return true;
 }
 
@@ -230,12 +239,17 @@ static tr_timer_id draw(void *context)
 
 static void answer(void *context, const struct tr_reply *reply, struct tr_effects *out)
 {
+    TR_ASSERT(reply->result < TR_RESULTS);
     struct tr_timers *timers = context;
     if (reply->shown != TR_ARENA_NONE) {
         struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER_TIMER);
         effect->of.timer.token = reply->token;
         effect->of.timer.ref = reply->shown;
         return;
+    }
+    if (reply->result == TR_MEMORY_FULL && !timers->is_memory_noted) {
+        timers->is_memory_noted = true;
+        tr_note(out, TR_NOTE_MEMORY_FULL, 0, 0);
     }
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER);
     effect->of.answer.token = reply->token;
@@ -252,7 +266,9 @@ static bool can_perform(void *context)
 
 static unsigned perform(void *context, tr_timer_id id, uint64_t argument, struct tr_waiting ticket)
 {
-    return tr_redrive_timer(context, id, argument, ticket);
+    struct tr_timers *timers = context;
+    TR_ASSERT(tr_log_can_wait(timers->log, TR_PARTS_MAX + 1));
+    return tr_redrive_timer(timers, id, argument, ticket);
 }
 
 /* ---- pops, and the parts of a timer ---- */
@@ -260,6 +276,7 @@ static unsigned perform(void *context, tr_timer_id id, uint64_t argument, struct
 /* A pop that is near, or under way, comes first. */
 static bool may_move(void *context, tr_ref ref, const struct tr_head *head)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     const struct tr_timers *timers = context;
     bool is_near = tr_book_interval(&timers->book, ref) >= 2 * (uint64_t)NEAR_MS &&
                    (head->flags & TR_RECORD_DEAD) == 0 &&
@@ -273,6 +290,7 @@ static bool may_move(void *context, tr_ref ref, const struct tr_head *head)
  * cancellation their dead pops too. */
 static bool ends(const struct tr_head *timer, const struct tr_head *part)
 {
+    TR_ASSERT(timer->key.id == part->key.id && timer->key.part == 0);
     bool is_dead = (part->flags & TR_RECORD_DEAD) != 0;
     /* A client's: one that follows the last pop is of a later sequence. */
     bool is_cancelled = (timer->flags & TR_RECORD_TOMBSTONE) != 0 && timer->order.sequence <= 1;
@@ -318,12 +336,14 @@ static void limit_others(void *context, const struct tr_head *part)
 
 static void carry_on(void *context, tr_ref before, tr_ref ref, const struct tr_head *head)
 {
+    TR_ASSERT(before != TR_ARENA_NONE && ref != TR_ARENA_NONE);
     struct tr_timers *timers = context;
     tr_flight_carry_on(timers->pops, before, ref, head);
 }
 
 static void wake(void *context, tr_ref ref, const struct tr_head *head)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_timers *timers = context;
     tr_steady_ms now_ms = timers->time->steady_ms;
     tr_due_look_again(timers, ref, head->due_ms > now_ms ? head->due_ms : now_ms);
@@ -402,6 +422,7 @@ static bool matches(void *context, tr_ref ref, enum tr_record_state state, tr_st
 
 static uint64_t origin(void *context, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     const struct tr_timers *timers = context;
     struct tr_uri uri;
     struct tr_span text = tr_strings_text(&timers->book.texts, tr_book_uri(&timers->book, ref));

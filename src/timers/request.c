@@ -20,6 +20,7 @@ struct request {
 
 static void answer(const struct request *request, enum tr_result result)
 {
+    TR_ASSERT(result < TR_RESULTS);
     struct tr_effect *effect = tr_effects_push(request->out, TR_EFFECT_ANSWER);
     effect->of.answer.token = request->event->of.request.token;
     effect->of.answer.result = result;
@@ -30,6 +31,7 @@ static void answer(const struct request *request, enum tr_result result)
 /* Whether a write may begin; if not, it has been answered. */
 static bool admit(const struct request *request, size_t size, bool is_new)
 {
+    TR_ASSERT(size > 0);
     const struct tr_timers *timers = request->timers;
     const struct tr_log *log = timers->log;
     if (!log->is_running || !timers->replication->is_serving)
@@ -48,17 +50,10 @@ static bool admit(const struct request *request, size_t size, bool is_new)
     return false;
 }
 
-static void refuse_memory(const struct request *request)
-{
-    if (!request->timers->is_memory_noted)
-        tr_note(request->out, TR_NOTE_MEMORY_FULL, 0, 0);
-    request->timers->is_memory_noted = true;
-    answer(request, TR_MEMORY_FULL);
-}
-
 static void fill(const struct tr_timers *timers, const struct tr_timer_body *body,
                  struct tr_record *record)
 {
+    TR_ASSERT(body->factor <= TR_FACTOR_MAX && body->tag_count <= TR_TAGS_MAX);
     record->head.key.part = 0;
     record->head.order.sequence = 1;
     record->head.order.attempt = 0;
@@ -82,9 +77,10 @@ static void fill(const struct tr_timers *timers, const struct tr_timer_body *bod
     record->head.due_ms = timers->time->steady_ms + body->interval_ms + (body->interval_ms > 0);
 }
 
-/* In a cluster: what other nodes have a part in. */
+/* Wherever the records of its id are: here, on other nodes, or both. */
 static void begin(const struct request *request, const struct tr_record *record)
 {
+    TR_ASSERT(record->head.factor > 0);
     const struct tr_event *event = request->event;
     enum tr_command command = event->of.request.command;
     struct tr_request asked = {
@@ -101,39 +97,9 @@ static void begin(const struct request *request, const struct tr_record *record)
     tr_operation_begin(request->timers->replication, &asked, &whole, request->out);
 }
 
-/* Stores a timer, logs it, and answers when that is durable. `ref` is what it replaces, if any. */
-static bool store(const struct request *request, struct tr_record *record, tr_ref ref)
-{
-    struct tr_timers *timers = request->timers;
-    tr_ref placed = tr_timers_put(timers, record, ref);
-    if (placed == TR_ARENA_NONE) {
-        refuse_memory(request);
-        return false;
-    }
-    tr_log_wait(timers->log, (struct tr_waiting){
-                                 .token = request->event->of.request.token,
-                                 .key = record->head.key,
-                                 .order = record->head.order,
-                                 .ref = placed,
-                                 .factor = record->head.factor,
-                                 .has_location = true,
-                             });
-    return true;
-}
-
-/* Answers with a Location once everything logged so far is durable. */
-static void answer_location(const struct request *request, tr_timer_id id, uint32_t factor)
-{
-    tr_log_wait(request->timers->log, (struct tr_waiting){
-                                          .token = request->event->of.request.token,
-                                          .key.id = id,
-                                          .factor = factor,
-                                          .has_location = true,
-                                      });
-}
-
 static void create(const struct request *request)
 {
+    TR_ASSERT(request->event->of.request.body != NULL);
     struct tr_timers *timers = request->timers;
     const struct tr_timer_body *body = request->event->of.request.body;
     struct tr_span key = request->event->of.request.key;
@@ -141,53 +107,16 @@ static void create(const struct request *request)
     fill(timers, body, &record);
     if (!admit(request, tr_log_record_bound(&record), true))
         return;
-    tr_ref old = TR_ARENA_NONE;
+    record.head.order.version = tr_clock_stamp(timers->cluster, 0);
     if (key.text != NULL) {
         record.head.key.id = tr_hash_mix(tr_hash_xxh3(key.text, key.size));
-        old = tr_book_find_whole(&timers->book, record.head.key.id);
-        if (old != TR_ARENA_NONE && !tr_replication_is_clustered(timers->replication)) {
-            struct tr_record first;
-            tr_book_unpack(&timers->book, old, &first);
-            answer_location(request, first.head.key.id, first.head.factor);
-            return;
-        }
         record.head.flags |= TR_RECORD_KEYED;
-    }
-    record.head.order.version = tr_clock_stamp(timers->cluster, 0);
-    if (key.text == NULL)
+    } else {
         record.head.key.id = tr_timers_draw(timers);
+    }
     record.head.factor = body->factor > 0 ? body->factor : DEFAULT_FACTOR;
     timers->stats.created++;
-    if (tr_replication_is_clustered(timers->replication))
-        begin(request, &record);
-    else
-        store(request, &record, TR_ARENA_NONE);
-}
-
-/* Ends one record of a timer, by a client's word. */
-static void bury(struct tr_timers *timers, tr_ref ref, uint64_t version)
-{
-    struct tr_order order = {.version = version};
-    tr_timers_end(timers, ref, &order);
-}
-
-/* The parts of a timer that `version` ends: what it still owes, and its dead pops if asked. */
-static void bury_parts(struct tr_timers *timers, tr_timer_id id, uint64_t version, bool with_dead)
-{
-    for (unsigned i = 0; i <= TR_PARTS_MAX; i++) {
-        struct tr_index_walk walk;
-        struct tr_record record;
-        tr_ref ref = tr_book_first(&timers->book, id, &walk);
-        for (; ref != TR_ARENA_NONE; ref = tr_book_next(&walk, id)) {
-            tr_book_unpack(&timers->book, ref, &record);
-            bool is_dead = (record.head.flags & TR_RECORD_DEAD) != 0;
-            if (record.head.key.part > 0 && (with_dead || !is_dead))
-                break;
-        }
-        if (ref == TR_ARENA_NONE)
-            return;
-        bury(timers, ref, version);
-    }
+    begin(request, &record);
 }
 
 /* The highest version held under an id. */
@@ -205,6 +134,7 @@ static uint64_t version_of(const struct tr_timers *timers, tr_timer_id id)
 
 static void replace(const struct request *request)
 {
+    TR_ASSERT(request->event->of.request.body != NULL);
     struct tr_timers *timers = request->timers;
     const struct tr_timer_text *text = &request->event->of.request.timer;
     const struct tr_timer_body *body = request->event->of.request.body;
@@ -234,27 +164,28 @@ static void replace(const struct request *request)
     if (ref != TR_ARENA_NONE)
         record.head.flags |= tr_book_flags(&timers->book, ref) & TR_RECORD_KEYED;
     timers->stats.replaced++;
-    if (tr_replication_is_clustered(timers->replication)) {
-        begin(request, &record);
-        return;
-    }
-    if (store(request, &record, ref))
-        bury_parts(timers, record.head.key.id, record.head.order.version, false);
+    begin(request, &record);
 }
 
-/* In a cluster a tombstone is written like any other record. */
-static void cancel_widely(const struct request *request, uint32_t factor)
+/* A tombstone is written like any other record. */
+static void cancel(const struct request *request)
 {
     struct tr_timers *timers = request->timers;
-    tr_timer_id id = request->event->of.request.timer.id;
+    const struct tr_timer_text *text = &request->event->of.request.timer;
+    if (!admit(request, TR_REDRIVE_ROOM + 256, false))
+        return;
+    tr_ref ref = tr_book_find_whole(&timers->book, text->id);
+    uint8_t keyed = ref != TR_ARENA_NONE ? tr_book_flags(&timers->book, ref) & TR_RECORD_KEYED : 0;
+    uint64_t keep_ms = keyed != 0 ? timers->config.key_keep_ms : TR_TOMBSTONE_MS;
     struct tr_record record = {
-        .head.key.id = id,
-        .head.order.version = tr_clock_stamp(timers->cluster, version_of(timers, id)),
+        .head.key.id = text->id,
+        .head.order.version = tr_clock_stamp(timers->cluster, version_of(timers, text->id)),
         .head.order.version_node = timers->cluster->stamp_node,
         .head.order.sequence = 1,
-        .head.due_ms = timers->time->steady_ms + TR_TOMBSTONE_MS,
-        .head.factor = factor,
-        .head.flags = TR_RECORD_TOMBSTONE,
+        .head.due_ms = timers->time->steady_ms + keep_ms,
+        .head.factor = text->factor > 0 ? text->factor : DEFAULT_FACTOR,
+        .head.flags = (uint8_t)(TR_RECORD_TOMBSTONE | keyed),
+        .head.replicas = {.count = 1},
         .uri = {"", 0},
         .opaque = {"", 0},
         .content_type = {"", 0},
@@ -263,32 +194,7 @@ static void cancel_widely(const struct request *request, uint32_t factor)
     begin(request, &record);
 }
 
-static void cancel(const struct request *request)
-{
-    struct tr_timers *timers = request->timers;
-    const struct tr_timer_text *text = &request->event->of.request.timer;
-    if (!admit(request, TR_REDRIVE_ROOM + 256, false))
-        return;
-    uint32_t factor = text->factor > 0 ? text->factor : DEFAULT_FACTOR;
-    if (tr_replication_is_clustered(timers->replication)) {
-        cancel_widely(request, factor);
-        return;
-    }
-    tr_ref ref = tr_book_find_whole(&timers->book, text->id);
-    uint64_t held = version_of(timers, text->id);
-    if (held > 0) {
-        uint64_t version = tr_clock_stamp(timers->cluster, held);
-        bool is_there =
-            ref != TR_ARENA_NONE && (tr_book_flags(&timers->book, ref) & TR_RECORD_TOMBSTONE) == 0;
-        timers->stats.cancelled += is_there;
-        if (is_there)
-            bury(timers, ref, version);
-        bury_parts(timers, text->id, version, true);
-    }
-    answer_location(request, text->id, factor);
-}
-
-/* A read or a redrive, which other nodes are asked for. */
+/* Of a timer that is asked for by its id alone. */
 static void begin_asking(const struct request *request)
 {
     const struct tr_timer_text *text = &request->event->of.request.timer;
@@ -301,38 +207,16 @@ static void begin_asking(const struct request *request)
 
 static void read_timer(const struct request *request)
 {
-    struct tr_timers *timers = request->timers;
-    struct tr_index_walk walk;
-    tr_timer_id id = request->event->of.request.timer.id;
-    tr_ref found = TR_ARENA_NONE;
-    struct tr_record record;
-    if (!timers->is_ready || !timers->replication->is_serving) {
+    const struct tr_timers *timers = request->timers;
+    if (!timers->is_ready || !timers->replication->is_serving)
         answer(request, TR_STARTING);
-        return;
-    }
-    if (tr_replication_is_clustered(timers->replication)) {
+    else
         begin_asking(request);
-        return;
-    }
-    for (tr_ref ref = tr_book_first(&timers->book, id, &walk); ref != TR_ARENA_NONE;
-         ref = tr_book_next(&walk, id)) {
-        tr_book_unpack(&timers->book, ref, &record);
-        if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0)
-            continue;
-        if (found == TR_ARENA_NONE || record.head.key.part == 0)
-            found = ref;
-    }
-    if (found == TR_ARENA_NONE) {
-        answer(request, TR_NOT_FOUND);
-        return;
-    }
-    struct tr_effect *effect = tr_effects_push(request->out, TR_EFFECT_ANSWER_TIMER);
-    effect->of.timer.token = request->event->of.request.token;
-    effect->of.timer.ref = found;
 }
 
 static void list(const struct request *request)
 {
+    TR_ASSERT(request->event->of.request.query != NULL);
     struct tr_timers *timers = request->timers;
     const struct tr_query *query = request->event->of.request.query;
     if (!timers->is_ready || !timers->replication->is_serving) {
@@ -349,18 +233,8 @@ static void list(const struct request *request)
 
 static void redrive(const struct request *request)
 {
-    struct tr_timers *timers = request->timers;
-    const struct tr_query *query = request->event->of.request.query;
-    tr_timer_id id = request->event->of.request.timer.id;
-    if (!admit(request, TR_REDRIVE_ROOM, false))
-        return;
-    if (tr_replication_is_clustered(timers->replication)) {
+    if (admit(request, TR_REDRIVE_ROOM, false))
         begin_asking(request);
-        return;
-    }
-    struct tr_waiting waiting = {.token = request->event->of.request.token};
-    if (tr_redrive_timer(timers, id, query->sequence, waiting) == 0)
-        answer(request, TR_NO_DEAD_POP);
 }
 
 void tr_request_received(struct tr_timers *timers, const struct tr_event *event,

@@ -20,6 +20,7 @@ static int64_t begin_of(const struct tr_head *head, uint64_t interval_ms, int64_
 
 static void hear_sample(struct tr_timers *timers, const struct tr_head *outcome, int64_t due_in_ms)
 {
+    TR_ASSERT(timers->sample_count <= TR_SAMPLES_MAX);
     struct tr_record held;
     tr_ref ref = tr_book_find(&timers->book, &outcome->key);
     if (ref == TR_ARENA_NONE || outcome->key.part != 0 || timers->sample_count == TR_SAMPLES_MAX)
@@ -45,6 +46,7 @@ static void hear_sample(struct tr_timers *timers, const struct tr_head *outcome,
  * have been set meanwhile. The frame comes also when nothing is. */
 void tr_samples_send(struct tr_timers *timers, uint16_t index)
 {
+    TR_ASSERT(index != 0 && index < timers->cluster->member_count);
     struct tr_index_walk walk = tr_index_seek(&timers->book.index, 0);
     tr_ref ref = TR_ARENA_NONE;
     unsigned sent = 0;
@@ -70,11 +72,32 @@ static int by_value(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
+/* A tombstone that was heard of, or put off, by a clock that was ahead would wait for that time. */
+static tr_ref redate(struct tr_timers *timers, tr_ref ref)
+{
+    struct tr_head head;
+    tr_book_head(&timers->book, ref, &head);
+    bool is_keyed = (head.flags & TR_RECORD_KEYED) != 0;
+    tr_steady_ms latest_ms =
+        timers->time->steady_ms + (is_keyed ? timers->config.key_keep_ms : TR_TOMBSTONE_MS);
+    if ((head.flags & TR_RECORD_TOMBSTONE) == 0 || head.due_ms <= latest_ms)
+        return ref;
+    uint8_t acked = tr_book_acked(&timers->book, ref);
+    tr_steady_ms own_ms = head.due_ms - head.lag_ms;
+    head.lag_ms = own_ms < latest_ms ? latest_ms - own_ms : 0;
+    head.due_ms = latest_ms;
+    tr_ref placed = tr_book_update(&timers->book, ref, &head);
+    TR_ASSERT(placed != TR_ARENA_NONE); /* it grows by a byte or two, from the arena's reserve */
+    tr_book_set_acked(&timers->book, placed, acked);
+    return placed;
+}
+
 /* The clock was set while nobody looked: what others say of shared records tells by how much. Time
  * goes on from where it should be, and the wheel is filled anew. It is the first thing that is
  * heard: what is stored from then on is by the right time. */
 static void correct_clock(struct tr_timers *timers, int64_t age_ms)
 {
+    TR_ASSERT(timers->sample_count <= TR_SAMPLES_MAX);
     int64_t *samples = timers->samples;
     if (timers->sample_count < SAMPLES_LEAST || timers->is_clock_checked)
         return;
@@ -116,18 +139,9 @@ static void correct_clock(struct tr_timers *timers, int64_t age_ms)
     for (tr_ref ref = tr_arena_next_record(timers->arena, TR_ARENA_NONE); ref != TR_ARENA_NONE;
          ref = tr_arena_next_record(timers->arena, ref)) {
         if (tr_book_state(&timers->book, ref) == TR_STATE_ARMED)
-            tr_timers_arm(timers, ref);
+            tr_timers_arm(timers, shift > 0 ? redate(timers, ref) : ref);
     }
 }
-
-/* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of other nodes: what they tell of the clock is heard first, the rest is replication's. */
-#include "timers/samples.h"
-
-#include "replication/set.h"
-#include "timers/store.h"
-
-#define SAMPLE_MS 1500 /* what took longer does not tell the time */
 
 /* By when shared records are due; and what is stored from here on is by the clock as it is then. */
 void tr_samples_hear(struct tr_timers *timers, const struct tr_frame *frame,

@@ -7,11 +7,13 @@
 #include "log/segment.h"
 #include "replication/antientropy.h"
 #include "replication/set.h"
+#include "replication/tombstone.h"
 
 #define RECLAIM_SLICE 1024 /* records looked at in a step */
 
 void tr_timers_arm(struct tr_timers *timers, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     bool is_armed = tr_wheel_arm(&timers->wheel, ref, tr_book_due(&timers->book, ref));
     TR_ASSERT(is_armed); /* entries come from the arena's reserve */
     tr_book_set_state(&timers->book, ref, TR_STATE_ARMED);
@@ -27,6 +29,7 @@ void tr_timers_forget_entry(struct tr_timers *timers, tr_ref ref)
 
 void tr_timers_count(struct tr_timers *timers, const struct tr_head *head, int by)
 {
+    TR_ASSERT(by == 1 || by == -1);
     uint64_t *count = (head->flags & TR_RECORD_TOMBSTONE) != 0        ? &timers->stats.tombstones
                       : (head->flags & TR_RECORD_DEAD) != 0           ? &timers->stats.dead
                       : head->key.part > 0 || head->order.attempt > 0 ? &timers->stats.debts
@@ -56,6 +59,7 @@ static void touched(struct tr_timers *timers, tr_timer_id id)
 
 void tr_timers_log_record(struct tr_timers *timers, tr_ref ref, const struct tr_record *record)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_log *log = timers->log;
     touched(timers, record->head.key.id);
     if (!log->config.has_log)
@@ -66,6 +70,7 @@ void tr_timers_log_record(struct tr_timers *timers, tr_ref ref, const struct tr_
 
 void tr_timers_log_short(struct tr_timers *timers, const struct tr_head *head)
 {
+    TR_ASSERT((head->flags & TR_RECORD_TOMBSTONE) == 0);
     touched(timers, head->key.id);
     if (!timers->log->config.has_log)
         return;
@@ -117,25 +122,31 @@ void tr_timers_copy_oldest(struct tr_timers *timers, uint64_t *cursor)
 
 /* ---- changing ---- */
 
+/* Nobody needs to know that it ended. */
+static void forget(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
+                   const struct tr_order *order)
+{
+    tr_timers_forget_entry(timers, ref);
+    tr_timers_log_dead(timers, record);
+    tr_timers_count(timers, &record->head, -1);
+    record->head.order = *order;
+    tr_timers_log_end(timers, TR_LOG_TOMBSTONE, &record->head);
+    tr_book_remove(&timers->book, ref);
+}
+
 tr_ref tr_timers_end(struct tr_timers *timers, tr_ref ref, const struct tr_order *order)
 {
     struct tr_record record;
     tr_book_unpack(&timers->book, ref, &record);
-    bool is_kept = tr_replication_is_clustered(timers->replication) ||
-                   (record.head.key.part == 0 && (record.head.flags & TR_RECORD_KEYED) != 0);
+    TR_ASSERT(tr_order_compare(order, &record.head.order) > 0);
+    if (!tr_tombstone_is_needed(timers->replication, &record.head)) {
+        forget(timers, ref, &record, order);
+        return TR_ARENA_NONE;
+    }
     tr_timers_forget_entry(timers, ref);
     tr_timers_log_dead(timers, &record);
     tr_timers_count(timers, &record.head, -1);
-    record.head.order.version = order->version;
-    record.head.order.version_node = order->version_node;
-    record.head.order.sequence = order->sequence;
-    record.head.order.attempt = order->attempt;
-    record.head.order.moves = order->moves;
-    if (!is_kept) {
-        tr_timers_log_end(timers, TR_LOG_TOMBSTONE, &record.head);
-        tr_book_remove(&timers->book, ref);
-        return TR_ARENA_NONE;
-    }
+    record.head.order = *order;
     bool is_keyed = (record.head.flags & TR_RECORD_KEYED) != 0;
     uint64_t keep_ms = tr_breaks(timers->trial, MUTANT_FORGET_AT_ONCE) ? 0 : TR_TOMBSTONE_MS;
     tr_set_drop_others(&record.head);
@@ -152,17 +163,26 @@ tr_ref tr_timers_end(struct tr_timers *timers, tr_ref ref, const struct tr_order
     return ref;
 }
 
-tr_ref tr_timers_put(struct tr_timers *timers, const struct tr_record *record, tr_ref ref)
+bool tr_timers_put(struct tr_timers *timers, const struct tr_record *record, tr_ref *ref)
 {
     struct tr_record old;
-    bool is_there = ref != TR_ARENA_NONE;
+    bool is_there = *ref != TR_ARENA_NONE;
     if (is_there)
-        tr_book_unpack(&timers->book, ref, &old);
-    enum tr_record_state state = is_there ? tr_book_state(&timers->book, ref) : TR_STATE_UNSAFE;
-    tr_ref placed = is_there ? tr_book_replace(&timers->book, ref, record)
+        tr_book_unpack(&timers->book, *ref, &old);
+    if ((record->head.flags & TR_RECORD_TOMBSTONE) != 0 &&
+        !tr_tombstone_is_needed(timers->replication, &record->head)) {
+        if (is_there)
+            forget(timers, *ref, &old, &record->head.order);
+        *ref = TR_ARENA_NONE;
+        return true;
+    }
+    enum tr_record_state state = is_there ? tr_book_state(&timers->book, *ref) : TR_STATE_UNSAFE;
+    TR_ASSERT(!is_there || tr_order_compare(&record->head.order, &old.head.order) >= 0);
+    tr_ref placed = is_there ? tr_book_replace(&timers->book, *ref, record)
                              : tr_book_insert(&timers->book, record);
     if (placed == TR_ARENA_NONE)
-        return TR_ARENA_NONE;
+        return false;
+    *ref = placed;
     if (is_there) {
         timers->stale += state == TR_STATE_ARMED;
         timers->pops->stats.queued -= state == TR_STATE_QUEUED;
@@ -174,20 +194,22 @@ tr_ref tr_timers_put(struct tr_timers *timers, const struct tr_record *record, t
     }
     tr_timers_log_record(timers, placed, record);
     tr_timers_count(timers, &record->head, 1);
-    return placed;
+    return true;
 }
 
 tr_ref tr_timers_put_head(struct tr_timers *timers, tr_ref ref, const struct tr_head *head)
 {
+    TR_ASSERT(head->replicas.count > 0);
     struct tr_record record;
     tr_book_unpack(&timers->book, ref, &record);
     record.head = *head;
-    return tr_timers_put(timers, &record, ref);
+    return tr_timers_put(timers, &record, &ref) ? ref : TR_ARENA_NONE;
 }
 
 tr_ref tr_timers_change(struct tr_timers *timers, tr_ref ref, const struct tr_head *before,
                         const struct tr_head *head)
 {
+    TR_ASSERT(tr_order_compare(&head->order, &before->order) > 0);
     tr_timers_forget_entry(timers, ref);
     tr_timers_count(timers, before, -1);
     tr_timers_count(timers, head, 1);
@@ -202,6 +224,7 @@ tr_ref tr_timers_change(struct tr_timers *timers, tr_ref ref, const struct tr_he
 
 void tr_timers_remove(struct tr_timers *timers, tr_ref ref)
 {
+    TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_record record;
     tr_timers_forget_entry(timers, ref);
     tr_book_unpack(&timers->book, ref, &record);
@@ -230,12 +253,11 @@ tr_timer_id tr_timers_draw(struct tr_timers *timers)
 
 struct tr_timer_text tr_timers_text(const struct tr_timers *timers, tr_timer_id id, uint32_t factor)
 {
+    TR_ASSERT(factor <= TR_FACTOR_MAX);
     struct tr_timer_text text = {.id = id, .factor = factor};
     uint16_t list[TR_SET_MAX] = {0};
     unsigned count =
-        tr_replication_is_clustered(timers->replication)
-            ? tr_view_place(timers->cluster, id, tr_set_copies(timers->replication, factor), list)
-            : 1;
+        tr_view_place(timers->cluster, id, tr_set_copies(timers->replication, factor), list);
     for (unsigned i = 0; i < count; i++)
         text.replicas |= timers->cluster->members[list[i]].replica_bits;
     return text;

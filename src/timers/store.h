@@ -8,9 +8,10 @@
 
 #include "timers/timers.h"
 
-/* Keeps and logs a record, in the place of `ref` or, if that is none, as a new one. Returns where
- * it is, or TR_ARENA_NONE: no memory, and nothing has changed. */
-tr_ref tr_timers_put(struct tr_timers *timers, const struct tr_record *record, tr_ref ref);
+/* Keeps and logs a record, in the place of `*ref` or, if that is none, as a new one; `*ref` is
+ * where it is then, or none if it is a tombstone that nobody needs. False: there is no memory, and
+ * nothing has changed. */
+bool tr_timers_put(struct tr_timers *timers, const struct tr_record *record, tr_ref *ref);
 
 /* The record at `ref` under another head: where it belongs has changed. */
 tr_ref tr_timers_put_head(struct tr_timers *timers, tr_ref ref, const struct tr_head *head);

@@ -272,16 +272,16 @@ static uint8_t get_names(struct tr_reader *in, struct tr_span *names, unsigned m
     return in->is_short ? 0 : (uint8_t)count;
 }
 
-void tr_frame_put_record(struct tr_writer *out, const struct tr_frame_record *from)
+void tr_frame_put_record(struct tr_writer *out, const struct tr_record *record,
+                         const struct tr_frame_names *names)
 {
-    const struct tr_record *record = &from->record;
-    put_times(out, &record->head, from->names.due_in_ms);
+    put_times(out, &record->head, names->due_in_ms);
     tr_put_varint(out, record->interval_ms);
     tr_put_varint(out, record->repeat_ms);
     tr_put_number(out, record->head.factor, 1);
     tr_put_number(out, 0, 1); /* once: who had this version */
-    put_names(out, from->names.list, record->head.replicas.count);
-    put_names(out, from->names.from, record->head.from.count);
+    put_names(out, names->list, record->head.replicas.count);
+    put_names(out, names->from, record->head.from.count);
     tr_put_number(out, record->tag_count, 1);
     for (unsigned i = 0; i < record->tag_count; i++) {
         tr_put_span(out, record->tags[i].name);
@@ -303,10 +303,10 @@ static void get_tags(struct tr_reader *in, struct tr_record *record)
     record->tag_count = in->is_short ? 0 : (uint8_t)count;
 }
 
-bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
+bool tr_frame_get_record(struct tr_reader *in, struct tr_record *record,
+                         struct tr_frame_names *names)
 {
-    struct tr_record *record = &into->record;
-    if (!get_times(in, &record->head, &into->names.due_in_ms))
+    if (!get_times(in, &record->head, &names->due_in_ms))
         return false;
     record->head.due_ms = 0;
     record->head.segment = 0;
@@ -314,8 +314,8 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_frame_record *into)
     record->repeat_ms = tr_get_varint(in);
     record->head.factor = (uint32_t)tr_get_number(in, 1);
     tr_get_number(in, 1); /* once: who had this version */
-    record->head.replicas.count = get_names(in, into->names.list, TR_SET_MAX);
-    record->head.from.count = get_names(in, into->names.from, TR_FROM_MAX);
+    record->head.replicas.count = get_names(in, names->list, TR_SET_MAX);
+    record->head.from.count = get_names(in, names->from, TR_FROM_MAX);
     record->head.from.gone = 0;
     get_tags(in, record);
     record->uri = tr_get_span(in);
@@ -339,7 +339,7 @@ void tr_frame_put_write_head(struct tr_writer *out, uint64_t operation, enum tr_
 void tr_frame_put_write(struct tr_writer *out, const struct tr_frame_write *write)
 {
     tr_frame_put_write_head(out, write->operation, write->mode);
-    tr_frame_put_record(out, &write->record);
+    tr_frame_put_record(out, &write->record.record, &write->record.names);
 }
 
 bool tr_frame_get_write_head(struct tr_reader *in, uint64_t *operation, enum tr_write_mode *mode)
@@ -356,7 +356,7 @@ bool tr_frame_get_write(struct tr_reader *in, struct tr_frame_write *write)
 {
     if (!tr_frame_get_write_head(in, &write->operation, &write->mode))
         return false;
-    in->is_short |= !tr_frame_get_record(in, &write->record);
+    in->is_short |= !tr_frame_get_record(in, &write->record.record, &write->record.names);
     return !in->is_short;
 }
 
@@ -372,7 +372,7 @@ void tr_frame_put_answer(struct tr_writer *out, const struct tr_frame_answer *an
 {
     tr_frame_put_answer_head(out, answer->operation, answer->result, answer->has_record);
     if (answer->has_record)
-        tr_frame_put_record(out, &answer->record);
+        tr_frame_put_record(out, &answer->record.record, &answer->record.names);
 }
 
 bool tr_frame_get_answer_head(struct tr_reader *in, uint64_t *operation,
@@ -391,7 +391,8 @@ bool tr_frame_get_answer(struct tr_reader *in, struct tr_frame_answer *answer)
 {
     if (!tr_frame_get_answer_head(in, &answer->operation, &answer->result, &answer->has_record))
         return false;
-    in->is_short |= answer->has_record && !tr_frame_get_record(in, &answer->record);
+    in->is_short |= answer->has_record &&
+                    !tr_frame_get_record(in, &answer->record.record, &answer->record.names);
     return !in->is_short;
 }
 

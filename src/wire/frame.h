@@ -142,7 +142,8 @@ void tr_frame_put_drop(struct tr_writer *writer, const struct tr_head *head, uin
                        bool is_exact);
 void tr_frame_put_outcome(struct tr_writer *writer, const struct tr_head *head, int64_t due_in_ms,
                           uint32_t check);
-void tr_frame_put_record(struct tr_writer *writer, const struct tr_frame_record *record);
+void tr_frame_put_record(struct tr_writer *writer, const struct tr_record *record,
+                         const struct tr_frame_names *names);
 void tr_frame_put_write(struct tr_writer *writer, const struct tr_frame_write *write);
 void tr_frame_put_answer(struct tr_writer *writer, const struct tr_frame_answer *answer);
 void tr_frame_put_ask(struct tr_writer *writer, const struct tr_frame_ask *ask);
@@ -164,7 +165,8 @@ bool tr_frame_get_drop(struct tr_reader *reader, struct tr_head *head, uint64_t 
                        bool *is_exact);
 bool tr_frame_get_outcome(struct tr_reader *reader, struct tr_head *head, int64_t *due_in_ms,
                           uint32_t *check);
-bool tr_frame_get_record(struct tr_reader *reader, struct tr_frame_record *record);
+bool tr_frame_get_record(struct tr_reader *reader, struct tr_record *record,
+                         struct tr_frame_names *names);
 bool tr_frame_get_write(struct tr_reader *reader, struct tr_frame_write *write);
 bool tr_frame_get_answer(struct tr_reader *reader, struct tr_frame_answer *answer);
 bool tr_frame_get_ask(struct tr_reader *reader, struct tr_frame_ask *ask);

@@ -33,11 +33,11 @@ static void read_operations(struct tr_reader *in, struct tr_writer *out, enum tr
 static void read_records(struct tr_reader *in, struct tr_writer *out)
 {
     struct tr_frame_record record;
-    while (tr_frame_get_record(in, &record)) {
+    while (tr_frame_get_record(in, &record.record, &record.names)) {
         size_t before = out->size;
         TR_ASSERT(record.record.head.replicas.count <= TR_SET_MAX &&
                   record.record.head.from.count <= TR_FROM_MAX);
-        tr_frame_put_record(out, &record);
+        tr_frame_put_record(out, &record.record, &record.names);
         TR_ASSERT(out->size - before <= tr_frame_record_bound(&record));
     }
 }

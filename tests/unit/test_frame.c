@@ -40,7 +40,7 @@ static size_t encode(uint8_t *bytes, size_t cap, const struct tr_frame *frame,
     struct tr_writer out = tr_writer_on(bytes, cap);
     tr_frame_put(&out, frame);
     if (record != NULL)
-        tr_frame_put_record(&out, record);
+        tr_frame_put_record(&out, &record->record, &record->names);
     assert_false(out.is_full);
     return out.size;
 }
@@ -57,7 +57,7 @@ static void a_record_is_read_back(void **state)
     assert_true(tr_frame_get(&in, &back));
     assert_int_equal(back.heard_ms, 99);
 
-    assert_true(tr_frame_get_record(&in, &record));
+    assert_true(tr_frame_get_record(&in, &record.record, &record.names));
     assert_int_equal(tr_order_compare(&sample.record.head.order, &record.record.head.order), 0);
     assert_int_equal(record.record.head.key.id, sample.record.head.key.id);
     assert_int_equal(record.names.due_in_ms, -1234);
@@ -70,7 +70,7 @@ static void a_record_is_read_back(void **state)
     assert_true(tr_span_equals(record.record.opaque, sample.record.opaque));
     assert_true(tr_span_equals(record.record.uri, sample.record.uri));
     assert_int_equal(record.record.tags[0].count, 4);
-    assert_false(tr_frame_get_record(&in, &record));
+    assert_false(tr_frame_get_record(&in, &record.record, &record.names));
     assert_false(in.is_short);
 }
 
@@ -194,7 +194,7 @@ static void a_cut_frame_is_refused(void **state)
         assert_int_equal(is_head, cut >= head);
         if (!is_head)
             continue;
-        assert_false(tr_frame_get_record(&in, &record));
+        assert_false(tr_frame_get_record(&in, &record.record, &record.names));
         assert_int_equal(in.is_short, cut > head);
     }
 }
@@ -210,13 +210,13 @@ static void what_is_out_of_bounds_is_refused(void **state)
     bad.record.head.flags = 128;
     struct tr_reader in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &frame, &bad));
     assert_true(tr_frame_get(&in, &back));
-    assert_false(tr_frame_get_record(&in, &record));
+    assert_false(tr_frame_get_record(&in, &record.record, &record.names));
 
     bad = sample;
     bad.record.interval_ms = TR_TIME_MAX + 1;
     in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &frame, &bad));
     assert_true(tr_frame_get(&in, &back));
-    assert_false(tr_frame_get_record(&in, &record));
+    assert_false(tr_frame_get_record(&in, &record.record, &record.names));
 
     frame = (struct tr_frame){.kind = TR_FRAME_BEAT};
     size_t size = encode(bytes, sizeof bytes, &frame, NULL);

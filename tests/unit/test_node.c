@@ -84,6 +84,8 @@ static void setup(struct fixture *fixture)
     fixture->node = tr_node_new(&config, &memory);
     assert_non_null(fixture->node);
     step(fixture, (struct tr_event){.kind = TR_EVENT_RECOVERY_STARTED});
+    struct tr_view_node self = {config.address, TR_ROLE_STAYING};
+    step(fixture, (struct tr_event){.kind = TR_EVENT_VIEW_CHANGED, .of.view = {&self, 1}});
     for (unsigned i = 0; i < 100; i++) {
         write_all(fixture);
         step(fixture, (struct tr_event){.kind = TR_EVENT_TICK});

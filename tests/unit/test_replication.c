@@ -139,8 +139,9 @@ static void toy_forget_member(void *context, tr_ref ref, uint16_t member)
     }
 }
 
-static tr_ref toy_put(void *context, const struct tr_whole *whole, tr_ref ref)
+static bool toy_put(void *context, const struct tr_whole *whole, tr_ref *place)
 {
+    tr_ref ref = *place;
     struct machine *machine = context;
     uint64_t hash = tr_hash_mix(whole->head.key.id);
     if (ref == TR_ARENA_NONE) {
@@ -151,7 +152,8 @@ static tr_ref toy_put(void *context, const struct tr_whole *whole, tr_ref ref)
     }
     *at(machine, ref) = (struct toy){.is_held = 1, .head = whole->head, .value = whole->body[0]};
     tr_antientropy_touched(&machine->replication, hash);
-    return ref;
+    *place = ref;
+    return true;
 }
 
 static tr_ref toy_put_head(void *context, tr_ref ref, const struct tr_head *head)
@@ -159,7 +161,8 @@ static tr_ref toy_put_head(void *context, tr_ref ref, const struct tr_head *head
     struct tr_whole whole;
     toy_whole(context, ref, &whole);
     whole.head = *head;
-    return toy_put(context, &whole, ref);
+    toy_put(context, &whole, &ref);
+    return ref;
 }
 
 static tr_ref toy_change(void *context, tr_ref ref, const struct tr_head *before,
@@ -403,7 +406,7 @@ static void set_replication(struct machine *machine)
         .dropped = {.notes = zeros(NOTES * sizeof(struct tr_recent_note)), .cap = NOTES},
         .operations = zeros(OPERATIONS * sizeof(struct tr_operation)),
         .rebalance.again_ms = TR_NEVER,
-        .is_popping = true,
+        .catchup = CATCHUP_OVER,
         .is_serving = true,
     };
 }
@@ -496,7 +499,7 @@ static void run_peer(struct machine *machine)
 {
     struct tr_replication *replication = &machine->replication;
     tr_peer_look(&machine->cluster, 1, &machine->effects);
-    if (machine->cluster.peers[1].is_greeted)
+    if (machine->cluster.peers[1].link == LINK_GREETED)
         tr_antientropy_run(replication, 1);
     if (machine->cluster.peers[1].is_up)
         tr_pending_run(replication, 1);

@@ -156,7 +156,7 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     case TR_API_LIST:
     case TR_API_REDRIVE:
     case TR_API_RESYNC_LIST:
-        if (what == TR_API_LIST && server->route.wants_cluster && tr_node_view(daemon->node) != 0)
+        if (what == TR_API_LIST && server->route.wants_cluster && !tr_node_is_alone(daemon->node))
             tr_gather_page(daemon->gather, tr_connection_token(connection, number), &server->route);
         else
             ask_node(connection, number, bytes);

@@ -378,7 +378,7 @@ static void on_call(struct tr_link *base)
         return;
     }
     if (member == TR_MEMBER_NONE || member == 0) {
-        link->is_early = tr_node_view(links->daemon->node) == 0;
+        link->is_early = tr_node_is_alone(links->daemon->node);
         tr_link_refuse(base, "the caller's address is of no view that this node has had");
         return;
     }

@@ -39,7 +39,7 @@ bool tr_neighbours_have_uri(const struct tr_node *node, const struct tr_uri *uri
 {
     char host[TR_HOST_MAX];
     uint16_t port = 0;
-    if (tr_node_view(node) == 0)
+    if (tr_node_is_alone(node))
         return false;
     for (uint32_t i = 0; i < tr_node_members(node); i++) {
         struct tr_span name = tr_node_member_address(node, (uint16_t)i);
@@ -60,7 +60,7 @@ bool tr_neighbours_have_address(const struct tr_node *node, const struct sockadd
     struct sockaddr_storage known;
     char host[TR_HOST_MAX];
     uint16_t own = 0;
-    for (uint32_t i = 0; tr_node_view(node) != 0 && i < tr_node_members(node); i++) {
+    for (uint32_t i = 0; !tr_node_is_alone(node) && i < tr_node_members(node); i++) {
         struct tr_node_peer peer;
         tr_node_peer(node, (uint16_t)i, &peer);
         if ((i == 0 || peer.role != TR_ROLE_NONE) &&
