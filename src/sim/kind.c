@@ -28,6 +28,8 @@ static void draw_limits(struct world *world)
         /* What a hostile node fills them with is too much to go through bit by bit. */
         faults[i] =
             sim_chance(world, 8) && world->options->nodes == 0 && !world->options->is_hostile;
+        /* Notes of claims would tell a node what its full disk does not keep. */
+        faults[i] |= i == SIM_FEW_CLAIMS && world->options->is_full;
         if (faults[i])
             sim_fault(world, (enum sim_fault)i);
     }
