@@ -246,7 +246,6 @@ static bool is_short_work(enum tr_event_kind kind)
 
 void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
-    TR_ASSERT(node->phase != PHASE_STOPPED && node->phase != PHASE_REFUSED);
     out->count = 0;
     node->cluster.frames_size = 0;
     give_reads(node);

@@ -41,15 +41,30 @@ static bool is_late_end(const struct tr_replication *replication, uint16_t peer,
            ended_ms < replication->cluster->peers[peer].up_ms + base_ms;
 }
 
-static void tell_everybody(struct tr_replication *replication, const struct tr_head *record)
+/* Those that are up are told at once; the others when they come: until then the tombstone names
+ * them. Returns where it is. */
+static tr_ref tell_everybody(struct tr_replication *replication, tr_ref ref, struct tr_head *record)
 {
     TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
+    const struct tr_cluster *cluster = replication->cluster;
+    uint8_t count = record->from.count;
     tr_cover(replication->trial, RULE_END_SPREAD);
-    for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
-        if (tr_peer_is_up(replication->cluster, (uint16_t)i) &&
-            !tr_set_is_listed(record, (uint16_t)i))
-            tr_pending_send_drop(replication, (uint16_t)i, record);
+    for (uint32_t i = 1; i < cluster->member_count; i++) {
+        uint16_t member = (uint16_t)i;
+        if (tr_set_is_listed(record, member))
+            continue;
+        if (tr_peer_is_up(cluster, member))
+            tr_pending_send_drop(replication, member, record);
+        else if (cluster->members[i].role != TR_ROLE_NONE)
+            tr_set_remember(record, member);
     }
+    if (record->from.count == count || !tr_replication_has_room(replication, record))
+        return ref;
+    tr_ref placed = tr_store_put_head(replication->store, ref, record);
+    if (placed == TR_ARENA_NONE)
+        return ref;
+    tr_pending_replicate(replication, placed, REPLICATE_DURABLE);
+    return placed;
 }
 
 void tr_acknowledge_heard(struct tr_replication *replication, uint16_t peer,
@@ -65,7 +80,7 @@ void tr_acknowledge_heard(struct tr_replication *replication, uint16_t peer,
     bool was_known = tr_set_is_known(replication, ref, &held);
     tr_pending_mark(replication, ref, &held, peer);
     if (!was_known && is_late_end(replication, peer, &held))
-        tell_everybody(replication, &held);
+        ref = tell_everybody(replication, ref, &held);
     if (!was_known && tr_set_is_known(replication, ref, &held))
         spread(replication, ref, &held);
     if (!is_balanced)
