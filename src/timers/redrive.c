@@ -24,8 +24,10 @@ static void redrive_one(struct tr_timers *timers, tr_ref ref, struct tr_record *
         record->head.order.moves =
             tr_next_move(record->head.order.moves, timers->cluster->stamp_node);
     record->head.order.attempt = record->head.key.part > 0 ? 0 : record->head.order.attempt;
-    record->head.lag_ms += timers->time->steady_ms - record->head.due_ms;
-    record->head.due_ms = timers->time->steady_ms;
+    tr_steady_ms own_ms = record->head.due_ms - record->head.lag_ms;
+    tr_steady_ms now_ms = timers->time->steady_ms;
+    record->head.lag_ms = now_ms > own_ms ? now_ms - own_ms : 0;
+    record->head.due_ms = now_ms;
     ref = tr_book_update(&timers->book, ref, &record->head);
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_timers_log_short(timers, &record->head);

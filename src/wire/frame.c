@@ -152,6 +152,13 @@ bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
 
 /* ---- entries ---- */
 
+/* A stamp is one above those that were heard of, so there must be one. */
+static void get_key_order(struct tr_reader *in, struct tr_head *head)
+{
+    tr_get_key_order(in, head);
+    in->is_short |= head->order.version > UINT64_MAX / 2;
+}
+
 void tr_frame_put_key(struct tr_writer *out, const struct tr_head *head)
 {
     tr_put_key_order(out, head);
@@ -161,7 +168,7 @@ bool tr_frame_get_key(struct tr_reader *in, struct tr_head *head)
 {
     if (in->at == in->end)
         return false;
-    tr_get_key_order(in, head);
+    get_key_order(in, head);
     return !in->is_short;
 }
 
@@ -175,7 +182,7 @@ bool tr_frame_get_mark(struct tr_reader *in, struct tr_head *head, uint8_t *mask
 {
     if (in->at == in->end)
         return false;
-    tr_get_key_order(in, head);
+    get_key_order(in, head);
     *mask = (uint8_t)tr_get_number(in, 1);
     return !in->is_short;
 }
@@ -193,7 +200,7 @@ bool tr_frame_get_drop(struct tr_reader *in, struct tr_head *head, uint64_t *ope
 {
     if (in->at == in->end)
         return false;
-    tr_get_key_order(in, head);
+    get_key_order(in, head);
     *operation = tr_get_varint(in);
     *is_exact = get_limited(in, 1, 1) == 1;
     return !in->is_short;
@@ -202,7 +209,10 @@ bool tr_frame_get_drop(struct tr_reader *in, struct tr_head *head, uint64_t *ope
 /* Bits that a later version might set are refused rather than carried along unread. */
 static uint8_t get_flags(struct tr_reader *in)
 {
-    return (uint8_t)get_limited(in, 1, TR_RECORD_FLAGS);
+    unsigned both = TR_RECORD_DEAD | TR_RECORD_TOMBSTONE; /* one is kept, the other is over */
+    uint64_t flags = get_limited(in, 1, TR_RECORD_FLAGS);
+    in->is_short |= (flags & both) == both;
+    return (uint8_t)flags;
 }
 
 static void put_times(struct tr_writer *out, const struct tr_head *head, int64_t due_in_ms)
@@ -217,7 +227,7 @@ static bool get_times(struct tr_reader *in, struct tr_head *head, int64_t *due_i
 {
     if (in->at == in->end)
         return false;
-    tr_get_key_order(in, head);
+    get_key_order(in, head);
     head->flags = get_flags(in);
     *due_in_ms = get_signed(in);
     head->lag_ms = tr_get_varint(in);
