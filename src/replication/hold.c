@@ -42,6 +42,10 @@ static struct tr_recent_note *hear(struct tr_replication *replication, uint16_t 
         tr_mono_ms until_ms = replication->time->now_ms + TR_HOLD_MS;
         tr_recent_keep(&replication->held, held,
                        until_ms > held->until_ms ? until_ms : held->until_ms);
+        if (above == 0) { /* who said so first may go; this one has the record, too */
+            held->peer = peer;
+            held->incarnation = replication->cluster->peers[peer].incarnation;
+        }
         return NULL;
     }
     if (is_held && held->is_open && above > 0)
