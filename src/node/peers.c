@@ -227,8 +227,8 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
     uint16_t peer = event->of.frame.peer;
     struct tr_reader reader;
     struct tr_frame frame;
-    if (node->is_stop_logged)
-        return; /* after a clean stop nothing more is written */
+    if (node->is_stop_logged || node->cluster.view.count == 0)
+        return; /* after a clean stop nothing more is written; before there is a view, nothing */
     if (!tr_peer_receive(&node->cluster, event, &frame, &reader, out))
         return;
     tr_samples_hear(&node->timers, &frame, reader);

@@ -40,8 +40,8 @@ static bool has_heard_all(const struct tr_replication *replication)
     for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
         const struct tr_peer *peer = &replication->cluster->peers[i];
         const struct tr_progress *progress = &replication->progress[i];
-        /* One that joins waits longer: others may have yet to hear of it. So does one that has a
-         * link: its greeting is on its way. */
+        /* A node that joins waits longer for silent nodes, which may have yet to hear of it. Any
+         * node waits as long for a peer whose link is open: its greeting is on its way. */
         bool is_coming = peer->link != LINK_DOWN && !peer->is_up;
         bool is_joining = replication->cluster->members[0].role == TR_ROLE_JOINING;
         uint64_t patience = is_joining || is_coming ? SILENT_MOST_MS : SILENT_MS;

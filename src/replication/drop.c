@@ -125,16 +125,18 @@ void tr_drop_asked(struct tr_replication *replication, uint16_t peer, const stru
                    uint64_t operation)
 {
     TR_ASSERT(tr_is_other(replication, peer));
-    struct tr_head held;
-    tr_ref ref = tr_store_find(replication->store, &named->key);
+    const struct tr_store *store = replication->store;
+    struct tr_head held = *named;
+    bool has_any = false;
+    tr_ref ref = store->find(store->context, &named->key, &has_any);
     if (ref != TR_ARENA_NONE) {
-        tr_store_head(replication->store, ref, &held);
+        tr_store_head(store, ref, &held);
         if (is_kept(replication, peer, named, operation, ref, &held))
             return;
     }
-    if (ref == TR_ARENA_NONE ? !tr_replication_can_wait(replication)
-                             : !tr_replication_has_room(replication, &held))
-        return; /* likewise */
+    if (has_any ? !tr_replication_has_room(replication, &held)
+                : !tr_replication_can_wait(replication))
+        return; /* nothing is dropped or answered now: it is asked again */
     if (ref == TR_ARENA_NONE)
         tr_cover(replication->trial, RULE_DROP_NOTHING);
     else if (tr_breaks(replication->trial, MUTANT_DROP_IS_TOMBSTONE))

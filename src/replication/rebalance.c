@@ -177,7 +177,8 @@ static void begin(struct tr_replication *replication, tr_ref ref, struct tr_head
     follow(replication, placed);
 }
 
-/* All of the new list have it, and nobody else who could be asked: it is where it belongs. */
+/* Enough of the new set have the record, and every node of `from` that is up has dropped it: it is
+ * where it belongs. Nodes that are down stay in `from`. */
 static void finish(struct tr_replication *replication, tr_ref ref, struct tr_head *record)
 {
     TR_ASSERT((record->flags & TR_RECORD_MOVING) != 0);

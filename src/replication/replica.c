@@ -31,7 +31,7 @@ static void set_due(const struct tr_replication *replication, struct tr_head *re
 static bool is_sane(const struct tr_head *head)
 {
     return head->order.sequence < UINT32_MAX && head->key.part <= UINT32_MAX &&
-           head->order.moves < UINT32_MAX / 2;
+           head->order.moves < UINT32_MAX / 2 && head->order.attempt <= TR_ATTEMPT_MAX;
 }
 
 /* Nodes by our indexes, times by our clock. False: nothing to be stored, or no room for a name. */
@@ -102,7 +102,8 @@ static bool is_same_pop(const struct tr_head *a, const struct tr_head *b)
     TR_ASSERT(tr_key_equals(&a->key, &b->key));
     return tr_is_same_write(a, b) && a->order.sequence == b->order.sequence &&
            a->order.attempt == b->order.attempt &&
-           ((a->flags | b->flags) & TR_RECORD_TOMBSTONE) == 0;
+           ((a->flags | b->flags) & TR_RECORD_TOMBSTONE) == 0 &&
+           ((a->flags ^ b->flags) & TR_RECORD_DEAD) == 0;
 }
 
 /* Where nothing is held of its id, a record ends nothing. STORED: it is new here; HELD: it was
@@ -406,8 +407,8 @@ static tr_ref put_tombstone(struct tr_replication *replication, tr_ref ref,
     store->strip(whole);
     if ((held->flags & ~whole->head.flags & TR_RECORD_MOVING) != 0)
         tr_set_drop_others(&whole->head);
-    bool is_put = store->put(store->context, whole, &ref);
-    TR_ASSERT(is_put && ref != TR_ARENA_NONE); /* it is smaller, and has no text */
+    if (!store->put(store->context, whole, &ref))
+        return TR_ARENA_NONE; /* its numbers may be longer than those of what it ends */
     store->arm(store->context, ref);
     return ref;
 }
@@ -429,7 +430,8 @@ static void await_record(struct tr_replication *replication, uint16_t peer,
                         });
 }
 
-/* The record at `*ref` becomes what the outcome says. False: it says what cannot be. */
+/* The record at `*ref` becomes what the outcome says. False: it says what cannot be, or there is no
+ * memory for it. */
 static bool apply_outcome(struct tr_replication *replication, const struct tr_head *outcome,
                           int64_t due_in_ms, struct tr_head *held, tr_ref *ref)
 {
@@ -452,9 +454,10 @@ static bool apply_outcome(struct tr_replication *replication, const struct tr_he
     *ref = (changed.head.flags & TR_RECORD_TOMBSTONE) != 0
                ? put_tombstone(replication, before, held, &changed)
                : store->change(store->context, before, held, &changed.head);
+    if (*ref == TR_ARENA_NONE)
+        return false;
     if (is_busy && is_same_pop(held, &changed.head))
         tr_store_carry_on(store, before, *ref, &changed.head);
-    TR_ASSERT(*ref != TR_ARENA_NONE);
     *held = changed.head;
     return true;
 }
@@ -490,8 +493,11 @@ void tr_replica_outcome(struct tr_replication *replication, uint16_t peer,
         tr_pending_send_copy(replication, peer, &held);
         return; /* what it lacks is more than times: the whole record follows if it is higher */
     }
-    if (order < 0 && !apply_outcome(replication, outcome, due_in_ms, &held, &ref))
+    if (order < 0 && !apply_outcome(replication, outcome, due_in_ms, &held, &ref)) {
+        tr_hold_past(replication, peer, outcome); /* what is held is not popped meanwhile */
+        tr_catchup_miss(replication, peer);
         return;
+    }
     tr_pending_mark(replication, ref, &held, peer);
     tr_replication_wait(replication, &held, TR_ARENA_NONE, THEN_ACK, peer, 0);
 }

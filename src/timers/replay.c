@@ -5,15 +5,17 @@
 #include "log/batch.h"
 #include "log/reclaim.h"
 #include "log/segment.h"
+#include "replication/set.h"
 #include "timers/store.h"
 
 #define ARM_SLICE   16384 /* records armed in a step */
 #define RECORD_ROOM 2048  /* of a batch, beside the largest record */
 
-/* A log that was repaired may have lost the names of nodes: what it says of them is of no use. */
+/* A log that was repaired may have lost the names of nodes: what it says of them is of no use. Nor
+ * is what no node would have written. */
 static void forget_strangers(const struct tr_timers *timers, struct tr_record *record)
 {
-    bool is_known = true;
+    bool is_known = record->head.replicas.count > 0 && tr_set_is_sound(&record->head);
     for (unsigned i = 0; i < record->head.replicas.count; i++)
         is_known &= tr_member_is_named(timers->cluster, record->head.replicas.members[i]);
     for (unsigned i = 0; i < record->head.from.count; i++)
@@ -27,6 +29,14 @@ static void forget_strangers(const struct tr_timers *timers, struct tr_record *r
     record->head.flags &= (uint8_t)~TR_RECORD_MOVING;
 }
 
+/* To what a node would have written. */
+static void bound_numbers(struct tr_head *head)
+{
+    head->factor = head->factor > 0 ? head->factor : 1;
+    head->lag_ms = head->lag_ms < head->due_ms ? head->lag_ms : head->due_ms;
+    head->order.moves = head->order.moves < UINT32_MAX / 2 ? head->order.moves : 0;
+}
+
 static void apply_record(struct tr_timers *timers, struct tr_record *record, uint64_t segment,
                          bool *is_full)
 {
@@ -34,6 +44,7 @@ static void apply_record(struct tr_timers *timers, struct tr_record *record, uin
     struct tr_record held;
     tr_ref ref = tr_book_find(&timers->book, &record->head.key);
     forget_strangers(timers, record);
+    bound_numbers(&record->head);
     record->head.segment = (uint32_t)(segment & 0xffffff);
     if (ref != TR_ARENA_NONE) {
         tr_book_unpack(&timers->book, ref, &held);
