@@ -16,6 +16,9 @@
 #define LOSABLE_MS    5000 /* what is older was on disk when a node went down */
 #define EARLY_MS      1500 /* by then what was not sent yet, since its write was under way, is */
 
+_Static_assert(TR_BUCKETS % 64 == 0, "a bit for each bucket fills whole words");
+_Static_assert(LOSABLE_MS < TR_TOMBSTONE_MS, "a tombstone that may be lost is still kept here");
+
 static bool bit(const uint64_t *bits, unsigned at)
 {
     TR_ASSERT(at < TR_BUCKETS);

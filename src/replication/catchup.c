@@ -13,6 +13,10 @@
 #define AHEAD_MOST_MS  4000
 #define LOOK_MS        50
 
+_Static_assert(TR_SUSPECT_MS < SILENT_MS && SILENT_MS < SILENT_MOST_MS,
+               "a node that is waited for has had time to be heard");
+_Static_assert(AHEAD_MS < AHEAD_MOST_MS, "an announcement may be given more time");
+
 /* What was missed is heard before anything pops. */
 void tr_catchup_begin(struct tr_replication *replication)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a client wants of a node that is alone. Nobody else has a part in it, so nothing is kept
  * until others have answered: what is held here is all there is, and when the log has what was
- * written, the ticket of that entry answers. */
+ * written, the ticket of that entry answers the client. */
 #include "replication/operation.h"
 
 #include "log/batch.h"

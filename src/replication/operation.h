@@ -23,6 +23,8 @@
 #define SILENT_MS      250
 #define TRIP_BESIDE_MS 50 /* what a sync takes, and more */
 
+_Static_assert(TR_LOG_NODES_MAX % 64 == 0, "a bit for each member fills whole words");
+
 /* What a client wants. */
 enum tr_operation_kind {
     OPERATION_CREATE, /* under an id that was drawn; of a keyed record: unless there is one */

@@ -19,6 +19,10 @@
 #define QUIET_MS    500
 #define PATIENCE_MS 3000 /* nodes hear of a new view one after the other */
 
+_Static_assert(BUSY_SLICE <= QUIET_SLICE && QUIET_SLICE <= WALK_SLICE,
+               "a step changes no more records than it looks at");
+_Static_assert(WALK_SLICE > TR_PARTS_MAX + 1, "all parts of a timer are of one slice");
+
 /* One that has left, and does not know it, is not asked; unless this one knows of nobody else: then
  * it is this one that has not heard. */
 static bool views_agree(const struct tr_replication *replication)

@@ -14,6 +14,8 @@
 #define HEARSAY_MAX   (TR_LOG_NODES_MAX - TR_VIEW_NODES_MAX) /* names; the rest is for views */
 #define CLAIMED_BY_MS 1500 /* a pop under way is claimed after a second */
 
+_Static_assert(CLAIMED_BY_MS < TR_POSITION_MS, "a claim comes before the next in turn acts");
+
 /* What is overdue counts from now: the nodes before this one in the list have only now heard of it
  * too, or are about to make it. After a position's time, or almost, somebody may have begun to, and
  * has a moment to claim it. */

@@ -109,7 +109,7 @@ enum tr_record_state tr_book_state(const struct tr_book *book, tr_ref ref)
 }
 
 /* Which state may come after which. A record that is replaced begins anew, as UNSAFE; what is under
- * way with it may go on (FLYING), and a claim that is given up leads back to the wheel. */
+ * way with it may go on (FLYING). A queued pop that is called back goes to the wheel again. */
 static const bool may_follow[4][4] = {
     [TR_STATE_UNSAFE] =
         {[TR_STATE_UNSAFE] = true, [TR_STATE_ARMED] = true, [TR_STATE_FLYING] = true},

@@ -51,7 +51,7 @@ static void keep_tombstone(struct tr_timers *timers, tr_ref ref, struct tr_head 
         tr_pending_add(timers->replication, placed, head);
 }
 
-/* Its turn has not come: it is looked at again later. */
+/* True: its turn has not come, or a tombstone is still needed, and it is looked at again later. */
 static bool put_off(struct tr_timers *timers, tr_ref ref, struct tr_head *head)
 {
     TR_ASSERT(tr_book_state(&timers->book, ref) == TR_STATE_ARMED);

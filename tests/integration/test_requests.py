@@ -79,7 +79,7 @@ def test_delete_cancels_and_is_idempotent(node, receiver):
     assert receiver.pops == []
 
 
-def test_delete_of_an_unknown_id_is_200_and_writes_nothing(node):
+def test_delete_of_an_unknown_id_is_200_and_writes_no_record(node):
     before, start = node.metrics()["tryst_log_entries_total"], time.monotonic()
     for _ in range(50):
         assert node.request("DELETE", "/timers/0123456789abcdef-2").status == 200
