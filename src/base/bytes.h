@@ -8,11 +8,14 @@
 #ifndef TR_BASE_BYTES_H
 #define TR_BASE_BYTES_H
 
+#include "base/assert.h"
 #include "base/span.h"
 
 #include <stdint.h>
 
 #define TR_VARINT_MAX 10 /* bytes of a 64-bit varint */
+
+_Static_assert(7 * (TR_VARINT_MAX - 1) < 64 && 7 * TR_VARINT_MAX >= 64, "seven bits a byte");
 
 struct tr_writer {
     uint8_t *bytes;
@@ -40,6 +43,7 @@ static inline struct tr_reader tr_reader_on(const void *bytes, size_t size)
 
 static inline void tr_put_bytes(struct tr_writer *writer, const void *bytes, size_t size)
 {
+    TR_ASSERT(writer->size <= writer->cap);
     if (writer->is_full || writer->cap - writer->size < size) {
         writer->is_full = true;
         return;
@@ -52,6 +56,7 @@ static inline void tr_put_bytes(struct tr_writer *writer, const void *bytes, siz
 /* The low `size` bytes of `value`. */
 static inline void tr_put_number(struct tr_writer *writer, uint64_t value, size_t size)
 {
+    TR_ASSERT(size <= sizeof value);
     if (writer->is_full || writer->cap - writer->size < size) {
         writer->is_full = true;
         return;
@@ -89,6 +94,7 @@ static inline size_t tr_varint_size(uint64_t value)
 
 static inline const uint8_t *tr_get_bytes(struct tr_reader *reader, size_t size)
 {
+    TR_ASSERT(reader->at <= reader->end);
     if (reader->is_short || (size_t)(reader->end - reader->at) < size) {
         reader->is_short = true;
         return NULL;
@@ -100,6 +106,7 @@ static inline const uint8_t *tr_get_bytes(struct tr_reader *reader, size_t size)
 
 static inline uint64_t tr_get_number(struct tr_reader *reader, size_t size)
 {
+    TR_ASSERT(size <= sizeof(uint64_t));
     const uint8_t *bytes = tr_get_bytes(reader, size);
     uint64_t value = 0;
     for (size_t i = 0; bytes != NULL && i < size; i++)
@@ -137,6 +144,7 @@ static inline struct tr_span tr_get_span(struct tr_reader *reader)
 /* Fixed fields at a known place. */
 static inline uint64_t tr_load(const uint8_t *bytes, size_t size)
 {
+    TR_ASSERT(size <= sizeof(uint64_t));
     uint64_t value = 0;
     for (size_t i = 0; i < size; i++)
         value |= (uint64_t)bytes[i] << 8 * i;
@@ -145,6 +153,7 @@ static inline uint64_t tr_load(const uint8_t *bytes, size_t size)
 
 static inline void tr_store(uint8_t *bytes, uint64_t value, size_t size)
 {
+    TR_ASSERT(size <= sizeof value);
     for (size_t i = 0; i < size; i++)
         bytes[i] = (uint8_t)(value >> 8 * i);
 }

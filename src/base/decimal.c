@@ -25,6 +25,7 @@ bool tr_decimal_parse(const char *text, size_t size, struct tr_decimal *out)
         zeros++;
     while (end > fraction_at && text[end - 1] == '0')
         end--;
+    TR_ASSERT(zeros <= whole && fraction_at <= end && end <= size);
     *out = (struct tr_decimal){.whole = text + zeros,
                                .whole_size = whole - zeros,
                                .fraction = text + fraction_at,
@@ -37,6 +38,7 @@ uint64_t tr_decimal_whole(const struct tr_decimal *decimal)
     uint64_t value = 0;
     for (size_t i = 0; i < decimal->whole_size; i++) {
         uint64_t digit = (uint64_t)(decimal->whole[i] - '0');
+        TR_ASSERT(digit <= 9);
         if (value > (UINT64_MAX - digit) / 10)
             return UINT64_MAX;
         value = value * 10 + digit;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/hash.h"
 
+#include "base/assert.h"
+
 /* Inlined, so that the library needs no other at run time. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -53,6 +55,7 @@ static const uint32_t lane_factors[4] = {0x239b961bu, 0xab0e9789u, 0x38b34ae5u, 
 
 static uint32_t lane_scramble(uint32_t block, unsigned lane)
 {
+    TR_ASSERT(lane < 4);
     static const unsigned turns[4] = {15, 16, 17, 18};
     block = tr_hash_murmur3_rotate(block * lane_factors[lane], turns[lane]);
     return block * lane_factors[(lane + 1) % 4];
@@ -85,6 +88,7 @@ void tr_hash_murmur3_128(const void *bytes, size_t size, uint32_t seed, uint64_t
     size_t left = size;
     for (; left >= 16; left -= 16, at += 16)
         lanes_absorb(&lanes, at);
+    TR_ASSERT(left < 16);
     for (unsigned i = 0; (size_t)i * 4 < left; i++) {
         uint32_t word = 0;
         for (unsigned j = 0; j < 4 && (size_t)i * 4 + j < left; j++)

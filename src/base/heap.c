@@ -18,6 +18,7 @@ static bool above(const struct order *order, uint32_t a, uint32_t b)
 
 static void sift_down(uint32_t *items, size_t count, const struct order *order, size_t hole)
 {
+    TR_ASSERT(hole < count);
     uint32_t moving = items[hole];
     for (size_t child = 2 * hole + 1; child < count; child = 2 * hole + 1) {
         if (child + 1 < count && above(order, items[child + 1], items[child]))
@@ -38,6 +39,7 @@ static void heapify(uint32_t *items, size_t count, const struct order *order)
 
 void tr_heap_sort(uint32_t *items, size_t count, tr_heap_before *before, const void *context)
 {
+    TR_ASSERT(before != NULL);
     const struct order order = {before, context, .towards_end = true};
     heapify(items, count, &order);
     for (size_t left = count; left > 1; left--) {

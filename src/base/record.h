@@ -9,6 +9,7 @@
 #ifndef TR_BASE_RECORD_H
 #define TR_BASE_RECORD_H
 
+#include "base/assert.h"
 #include "base/span.h"
 #include "base/time.h"
 
@@ -36,6 +37,8 @@ enum tr_record_flag {
     TR_RECORD_MOVING = 8,    /* on its way from `from` to its list; those of `from` pop first */
     TR_RECORD_FLAGS = 15,
 };
+
+_Static_assert(TR_RECORD_FLAGS == 2 * TR_RECORD_MOVING - 1, "all of them, and no other bit");
 
 /* Where a record stands between its pops. Not logged: it follows from what has happened since. */
 enum tr_record_state {
@@ -84,6 +87,8 @@ struct tr_from {
     uint16_t gone; /* places that those who have dropped it had here; they follow the others */
 };
 
+_Static_assert(TR_FROM_MAX <= 16, "a bit of `gone` for each place");
+
 /* What replication knows of a record, whatever it is a record of. */
 struct tr_head {
     struct tr_key key;
@@ -116,6 +121,7 @@ struct tr_record {
 /* Where it comes from, with those who have let go, each in its place. */
 static inline unsigned tr_from_places(const struct tr_from *from, uint16_t *places)
 {
+    TR_ASSERT(from->count <= TR_FROM_MAX);
     unsigned held = 0;
     unsigned gone = from->count;
     unsigned count = 0;
@@ -123,6 +129,7 @@ static inline unsigned tr_from_places(const struct tr_from *from, uint16_t *plac
         bool is_gone = (from->gone >> count & 1) != 0;
         places[count] = from->members[is_gone ? gone++ : held++];
     }
+    TR_ASSERT(count <= TR_FROM_MAX);
     return count;
 }
 
@@ -143,6 +150,7 @@ static inline uint64_t tr_record_pop(const struct tr_record *record)
 /* Bytes that the texts of a record take in the log, at most. */
 static inline uint32_t tr_record_body_bound(const struct tr_record *record)
 {
+    TR_ASSERT(record->tag_count <= TR_TAGS_MAX);
     size_t bound = record->uri.size + record->content_type.size + record->opaque.size;
     for (unsigned i = 0; i < record->tag_count; i++)
         bound += record->tags[i].name.size + TR_TAG_BESIDE;

@@ -3,6 +3,8 @@
 #ifndef TR_BASE_SPAN_H
 #define TR_BASE_SPAN_H
 
+#include "base/assert.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -27,6 +29,7 @@ static inline bool tr_span_starts(struct tr_span span, struct tr_span with)
 
 static inline struct tr_span tr_span_from(struct tr_span span, size_t offset)
 {
+    TR_ASSERT(offset <= span.size);
     return (struct tr_span){span.text + offset, span.size - offset};
 }
 

@@ -46,6 +46,7 @@ static struct real multiply(struct real a, struct real b)
 
 static struct real divide(struct real a, struct real b)
 {
+    TR_ASSERT(b.mantissa >> 63 == 1);
     tr_u128 quotient = ((tr_u128)a.mantissa << 64) / b.mantissa;
     return normalised(quotient, a.exponent - 64 - b.exponent);
 }
@@ -60,6 +61,7 @@ static struct real add(struct real a, struct real b)
     struct real larger = is_at_most(a, b) ? b : a;
     struct real smaller = is_at_most(a, b) ? a : b;
     int shift = larger.exponent - smaller.exponent;
+    TR_ASSERT(shift >= 0);
     uint64_t aligned = shift < 64 ? smaller.mantissa >> shift : 0;
     return normalised((tr_u128)larger.mantissa + aligned, larger.exponent);
 }
@@ -88,6 +90,7 @@ static struct real from_factor(uint64_t factor)
 /* The largest factor whose `degree`th power is at most `value`; at least 2^-32. */
 static uint64_t root(struct real value, size_t degree)
 {
+    TR_ASSERT(degree >= 1);
     uint64_t low = 1;
     uint64_t high = UINT64_MAX;
     while (low < high) {
@@ -113,6 +116,7 @@ void tr_carp_factors(const uint64_t *weight, size_t count, uint32_t *by_weight, 
     for (uint32_t i = 0; i < count; i++) {
         by_weight[i] = i;
         total += weight[i];
+        TR_ASSERT(total >= weight[i]);
     }
     tr_heap_sort(by_weight, count, weighs_less, weight);
 

@@ -30,6 +30,7 @@ static size_t set_slots(size_t count)
     size_t slots = 2 * (size_t)FEW_NODES;
     while (slots < 2 * count)
         slots *= 2;
+    TR_ASSERT((slots & (slots - 1)) == 0 && slots >= 2 * count);
     return slots;
 }
 
@@ -62,6 +63,7 @@ static size_t set_size(size_t count)
 
 static void settle_few(uint32_t *hashes, size_t count)
 {
+    TR_ASSERT(count <= FEW_NODES);
     for (size_t i = 1; i < count; i++) {
         for (size_t earlier = 0; earlier < i; earlier++) {
             if (hashes[earlier] == hashes[i]) {
@@ -80,6 +82,7 @@ static void settle(uint32_t *hashes, size_t count, void *set_memory)
         return;
     }
     struct hash_set set = set_make(set_memory, count);
+    TR_ASSERT(set.mask >= count);
     for (size_t i = 0; i < count; i++) {
         while (!set_add(&set, hashes[i]))
             hashes[i]++;
@@ -131,6 +134,7 @@ static void hash_all(const struct tryst_place_map *map, uint64_t key, uint32_t *
 
 static uint32_t find_lowest(const uint32_t *hashes, size_t count)
 {
+    TR_ASSERT(count >= 1);
     size_t lowest = 0;
     for (size_t i = 1; i < count; i++)
         lowest = hashes[i] < hashes[lowest] ? i : lowest;
@@ -147,6 +151,7 @@ static bool is_higher(const void *context, uint32_t a, uint32_t b)
 static void take_highest_few(const uint32_t *hashes, size_t count, uint32_t primary, size_t want,
                              uint32_t *numbers)
 {
+    TR_ASSERT(primary < count && want < count);
     size_t taken = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (i == primary || (taken == want && hashes[i] < hashes[numbers[want - 1]]))
@@ -180,6 +185,7 @@ static inline bool sort_few(const uint32_t *hashes, size_t count, uint32_t *fall
 
 static void rank_few(uint32_t *hashes, size_t count, size_t want, uint32_t *numbers)
 {
+    TR_ASSERT(want >= 1 && want <= count && count <= FEW_NODES);
     uint32_t falling[FEW_NODES] = {0};
     bool is_sorted = count == 3 ? sort_few(hashes, 3, falling) : sort_few(hashes, count, falling);
     if (!is_sorted) {
@@ -194,6 +200,7 @@ static void rank_few(uint32_t *hashes, size_t count, size_t want, uint32_t *numb
 static void choose(const uint32_t *hashes, size_t count, size_t want, uint32_t *numbers,
                    uint32_t *items)
 {
+    TR_ASSERT(want >= 1 && want <= count);
     uint32_t primary = find_lowest(hashes, count);
     numbers[0] = primary;
     if (want == 1)

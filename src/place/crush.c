@@ -97,11 +97,13 @@ static uint32_t child_end(const struct builder *builder, struct pending vertex, 
     while (end < vertex.end &&
            share_zone(zone, zone_of(&builder->sorting, order[end]), vertex.level))
         end++;
+    TR_ASSERT(end <= vertex.end);
     return end;
 }
 
 static void add_zone(struct builder *builder, uint32_t first, uint32_t end, uint32_t level)
 {
+    TR_ASSERT(first < end && level <= builder->depth);
     struct tr_tree *tree = builder->tree;
     uint32_t vertex = tree->vertex_count++;
     builder->pending[builder->pending_count++] = (struct pending){first, end, vertex, level + 1};
@@ -122,6 +124,7 @@ static void add_node(struct builder *builder, uint32_t node)
 
 static void make_vertex(struct builder *builder, struct pending vertex)
 {
+    TR_ASSERT(vertex.first < vertex.end && vertex.vertex < builder->tree->vertex_count);
     size_t children = 0;
     for (uint32_t at = vertex.first; at < vertex.end; children++)
         at = child_end(builder, vertex, at);
@@ -156,6 +159,7 @@ static enum tryst_place_status build(struct tryst_place_map *map, struct tr_buil
     builder.pending[builder.pending_count++] = (struct pending){0, map->count, 0, spread};
     for (size_t done = 0; done < builder.pending_count; done++)
         make_vertex(&builder, builder.pending[done]);
+    TR_ASSERT(builder.pending_count == tree->vertex_count && tree->vertex_count <= vertex_max);
     return TRYST_PLACE_OK;
 }
 
@@ -183,6 +187,7 @@ struct deal {
 
 static struct deal deal_make(const struct tryst_place_map *map, size_t want, void *memory)
 {
+    TR_ASSERT(memory != NULL && want >= 1);
     struct deal deal = {.scratch = memory};
     unsigned char *at = (unsigned char *)memory + tr_field_scratch_size(map->count, want);
     for (size_t i = 0; i < 2; i++, at += want * sizeof(struct share))
@@ -202,6 +207,7 @@ static struct deal deal_make(const struct tryst_place_map *map, size_t want, voi
 static void take_turns(const struct deal *deal, const struct tr_tree *tree,
                        const struct tr_vertex *vertex, size_t ranked, size_t count)
 {
+    TR_ASSERT(ranked >= 1 && ranked <= count);
     size_t active = ranked;
     for (uint32_t i = 0; i < ranked; i++) {
         deal->active[i] = i;
@@ -238,6 +244,7 @@ static void deal_share(struct deal *deal, const struct tryst_place_map *map, uin
                        struct share share, uint32_t *numbers)
 {
     const struct tr_vertex *vertex = &map->tree.vertices[share.vertex];
+    TR_ASSERT(share.count >= 1 && share.count <= vertex->leaves);
     size_t ranked = share.count < vertex->field.count ? share.count : vertex->field.count;
     const uint32_t *places = deal->places[0] + share.first;
     tr_field_rank(&vertex->field, &map->scorer, key, ranked, deal->ranked, deal->scratch);

@@ -23,6 +23,7 @@ static uint64_t raw_score(const struct tr_field *field, const struct tr_scorer *
 static void rank_each(const struct tr_field *field, const struct tr_scorer *scorer, uint64_t key,
                       size_t want, uint32_t *winners)
 {
+    TR_ASSERT(want <= TR_FIELD_FEW);
     struct tr_short_list list;
     list.count = 0;
     list.want = want;
@@ -30,6 +31,7 @@ static void rank_each(const struct tr_field *field, const struct tr_scorer *scor
         uint64_t raw = raw_score(field, scorer, key, i);
         tr_short_list_offer(&list, field->method, tr_entry_make(field, field->method, raw, i));
     }
+    TR_ASSERT(list.count == want);
     for (size_t i = 0; i < want; i++)
         winners[i] = list.entries[i].index;
 }
@@ -53,6 +55,7 @@ size_t tr_field_scratch_size(size_t count, size_t want)
 static void rank_many(const struct tr_field *field, const struct tr_scorer *scorer, uint64_t key,
                       size_t want, uint32_t *winners, void *scratch)
 {
+    TR_ASSERT(want > TR_FIELD_FEW);
     struct tr_entry *entries = scratch;
     uint32_t *items = (uint32_t *)(void *)(entries + field->count);
     for (uint32_t i = 0; i < field->count; i++) {
@@ -83,6 +86,7 @@ void tr_field_rank(const struct tr_field *field, const struct tr_scorer *scorer,
  * alone have told. */
 static uint32_t first_of(const struct tr_field *field, uint64_t key, uint32_t possible)
 {
+    TR_ASSERT(possible != 0);
     uint32_t winner = (uint32_t)__builtin_ctz(possible);
     possible &= possible - 1;
     if (possible == 0)
@@ -116,6 +120,7 @@ uint32_t tr_field_first(const struct tr_field *field, const struct tr_scorer *sc
 void tr_candidates_set(const struct tr_candidates *candidates, size_t index, uint64_t seed,
                        uint64_t weight)
 {
+    TR_ASSERT(weight > 0);
     candidates->low[index] = tr_score_low(seed);
     candidates->multiplier[index] = tr_score_multiplier(seed);
     candidates->weight[index] = weight;

@@ -58,6 +58,8 @@ static void offer_mask(struct race *race, size_t first, uint32_t mask)
  * then all that could still beat them. */
 static void open_block(struct race *race, struct tr_block block)
 {
+    TR_ASSERT(block.count <= TR_SCORE_BLOCK && block.first + block.count <= race->field->count);
+    TR_ASSERT(race->list.count <= race->list.want);
     uint32_t estimates[TR_SCORE_BLOCK];
     uint32_t all = (1u << block.count) - 1;
     uint32_t promising =
@@ -76,6 +78,7 @@ static void open_block(struct race *race, struct tr_block block)
 
 static void scan_chunk(struct race *race, size_t first, size_t blocks)
 {
+    TR_ASSERT(blocks >= 1 && blocks <= CHUNK_BLOCKS);
     uint32_t minima[CHUNK_BLOCKS];
     uint32_t groups[4];
     tr_score_minima(race->kernel, &race->field->lanes, first, blocks, race->key, minima, groups);
@@ -115,6 +118,7 @@ static void scan(struct race *race)
 static inline void rank_by_counting(const struct tr_field *field, uint64_t key, size_t count,
                                     size_t want, uint32_t *winners)
 {
+    TR_ASSERT(count <= HANDFUL && want <= count);
     struct tr_entry entries[HANDFUL];
     uint32_t beaten_by[HANDFUL] = {0};
     uint32_t order[HANDFUL] = {0};
@@ -143,6 +147,7 @@ void tr_field_rank_logarithmic(const struct tr_field *field, enum tr_kernel kern
         rank_by_counting(field, key, HANDFUL, want, winners);
         return;
     }
+    TR_ASSERT(want >= 1 && want <= TR_FIELD_FEW && want <= field->count);
     struct race race;
     race.field = field;
     race.kernel = kernel;

@@ -19,6 +19,7 @@
 static inline void rank_by_counting(const struct tr_field *field, uint64_t key, size_t count,
                                     size_t want, uint32_t *winners)
 {
+    TR_ASSERT(count <= DOZEN && want <= count);
     uint64_t raw[DOZEN];
     uint32_t beaten_by[DOZEN] = {0};
     uint32_t order[DOZEN] = {0};
@@ -56,6 +57,7 @@ static void rank_handful(const struct tr_field *field, uint64_t key, size_t want
 
 static void rank_some(const struct tr_field *field, uint64_t key, size_t want, uint32_t *winners)
 {
+    TR_ASSERT(field->count <= SOME && want <= field->count);
     uint64_t raw[SOME];
     for (size_t i = 0; i < field->count; i++)
         raw[i] = tr_score(&field->lanes, key, i);
@@ -113,6 +115,7 @@ static uint32_t bar(const struct podium *podium)
 static void open_block(struct podium *podium, const struct tr_field *field, enum tr_kernel kernel,
                        uint64_t key, struct tr_block block, uint32_t limit)
 {
+    TR_ASSERT(block.count <= TR_SCORE_BLOCK && block.first + block.count <= field->count);
     uint32_t estimates[TR_SCORE_BLOCK];
     tr_score_estimate(kernel, &field->lanes, block, key, estimates);
     uint32_t mask = tr_score_mask(kernel, estimates, limit) & ((1u << block.count) - 1);
@@ -126,6 +129,7 @@ static void open_block(struct podium *podium, const struct tr_field *field, enum
 static uint32_t bar_of_chunk(const uint32_t *minima, size_t blocks, const uint32_t groups[4],
                              size_t want)
 {
+    TR_ASSERT(want >= 1 && blocks <= CHUNK_BLOCKS);
     if (want <= 4)
         return tr_score_smallest(groups, 4, want);
     return want <= blocks ? tr_score_smallest(minima, blocks, want) : UINT32_MAX;
@@ -165,6 +169,7 @@ void tr_field_rank_plain(const struct tr_field *field, enum tr_kernel kernel, ui
         rank_some(field, key, want, winners);
     } else {
         TR_ASSERT(want >= 1);
+        TR_ASSERT(want <= TR_FIELD_FEW && want <= field->count);
         struct podium podium;
         podium.count = 0;
         podium.want = want;

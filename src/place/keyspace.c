@@ -16,6 +16,7 @@
 static uint32_t first_from(const uint32_t *position, uint32_t low, uint32_t high,
                            uint64_t partition)
 {
+    TR_ASSERT(low <= high);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (position[middle] < partition)
@@ -51,6 +52,9 @@ static bool middle_of_widest_gap(const struct tr_keyspace *ring, uint32_t placed
 static void insert(struct tr_keyspace *ring, uint32_t placed, uint32_t at, uint32_t position,
                    uint32_t node)
 {
+    TR_ASSERT(at <= placed);
+    TR_ASSERT(at == placed || ring->position[at] > position);
+    TR_ASSERT(at == 0 || ring->position[at - 1] < position);
     memmove(ring->position + at + 1, ring->position + at, (placed - at) * sizeof *ring->position);
     memmove(ring->owner + at + 1, ring->owner + at, (placed - at) * sizeof *ring->owner);
     ring->position[at] = position;
@@ -73,6 +77,7 @@ static enum tryst_place_status place_nodes(struct tryst_place_map *map, struct t
         uint32_t at = first_from(ring->position, 0, placed, position);
         if (at < placed && ring->position[at] == position)
             return TRYST_PLACE_POSITION_TAKEN;
+        TR_ASSERT(position < ring->partitions);
         insert(ring, placed, at, position, map->numbered[placed]);
     }
     return TRYST_PLACE_OK;
@@ -96,6 +101,7 @@ static enum tryst_place_status build(struct tryst_place_map *map, struct tr_buil
     ring->shift = 0;
     while ((ring->partitions - 1) >> ring->shift >= BUCKETS)
         ring->shift++;
+    TR_ASSERT((ring->partitions - 1) >> ring->shift < BUCKETS);
     for (uint64_t i = 0; i <= BUCKETS; i++)
         ring->bucket[i] = first_from(ring->position, 0, map->count, i << ring->shift);
     return TRYST_PLACE_OK;
@@ -130,6 +136,7 @@ static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, u
     (void)scratch;
     const struct tr_keyspace *ring = &map->keyspace;
     uint64_t partition = (uint64_t)(uint32_t)key * ring->partitions >> 32;
+    TR_ASSERT(partition < ring->partitions && want <= map->count);
     const uint32_t *bucket = ring->bucket + (partition >> ring->shift);
     uint32_t at = first_from(ring->position, bucket[0], bucket[1], partition);
     for (size_t i = 0; i < want; i++, at++) {

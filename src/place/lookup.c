@@ -108,6 +108,7 @@ static size_t keep_few(const uint32_t *order, size_t ordered, size_t want, uint3
         if (!is_listed(except, order[i]))
             nodes[kept++] = order[i];
     }
+    TR_ASSERT(kept <= want);
     return kept;
 }
 
@@ -129,6 +130,7 @@ size_t tryst_place_lookup_except(const struct tryst_place_map *map, struct tryst
         return tryst_place_lookup(map, key, want, nodes, workspace);
     want = at_most_all(map, want);
     size_t ranked = at_most_all(map, want + at_most_all(map, except->count));
+    TR_ASSERT(ranked >= want);
     if (want == 0)
         return 0;
     if (ranked <= TR_FIELD_FEW) {

@@ -133,6 +133,7 @@ static void copy_names(struct tryst_place_map *map, const struct tr_build *build
     for (uint32_t i = 0; i < map->count; i++) {
         const char *name = build->nodes[map->listed[i]].name;
         size_t size = strlen(name) + 1;
+        TR_ASSERT(size > 1 && size <= TRYST_PLACE_NAME_MAX + 1);
         char *copy = tr_room_take(room, size, 1);
         memcpy(copy, name, size);
         map->name[i] = copy;
@@ -197,6 +198,7 @@ static struct tryst_place_map empty_map(const struct tr_strategy *strategy,
                                         const struct tryst_place_config *config, size_t node_count)
 {
     bool has_score = config->hash != NULL && config->hash->score != NULL;
+    TR_ASSERT(node_count >= 1 && node_count <= TRYST_PLACE_NODES_MAX);
     return (struct tryst_place_map){
         .strategy = strategy,
         .hash = config->hash,
@@ -210,6 +212,7 @@ static struct tryst_place_map empty_map(const struct tr_strategy *strategy,
 size_t tryst_place_map_size(const struct tryst_place_config *config,
                             const struct tryst_place_node *nodes, size_t node_count)
 {
+    TR_ASSERT(config != NULL);
     const struct tr_strategy *strategy = NULL;
     struct tr_build build = {.config = config, .nodes = nodes};
     if (find_strategy(config->strategy, &strategy) != TRYST_PLACE_OK ||
@@ -219,6 +222,7 @@ size_t tryst_place_map_size(const struct tryst_place_config *config,
     struct tr_room room = {.base = NULL};
     if (lay_out(&map, &build, &room) != TRYST_PLACE_OK)
         return sizeof(struct tryst_place_map);
+    TR_ASSERT(room.used >= sizeof map);
     return room.used;
 }
 
@@ -227,6 +231,7 @@ enum tryst_place_status tryst_place_map_init(struct tryst_place_map *map, size_t
                                              const struct tryst_place_node *nodes,
                                              size_t node_count, size_t *fault)
 {
+    TR_ASSERT(map != NULL && config != NULL);
     const struct tr_strategy *strategy = NULL;
     struct tr_build build = {.config = config, .nodes = nodes, .fault = node_count};
     enum tryst_place_status status = find_strategy(config->strategy, &strategy);

@@ -9,6 +9,7 @@
 #ifndef TR_PLACE_MAP_H
 #define TR_PLACE_MAP_H
 
+#include "base/assert.h"
 #include "place/field.h"
 
 /* Attributes that a strategy can use. */
@@ -157,6 +158,7 @@ uint64_t tr_point(uint64_t seed, uint64_t index);
 /* Points of a node: `per_unit` for a weight of one, to the nearest, at least one. */
 static inline uint64_t tr_point_count(uint64_t weight, uint64_t per_unit)
 {
+    TR_ASSERT(weight > 0);
     uint64_t points = (weight * per_unit + (TRYST_PLACE_WEIGHT_ONE >> 1)) >> 32;
     return points > 0 ? points : 1;
 }

@@ -17,6 +17,7 @@
 
 static void take(struct tr_ring *ring, struct tr_room *room)
 {
+    TR_ASSERT(ring->count >= 1);
     unsigned bits = 1;
     while (bits < 24 && (size_t)1 << bits < ring->count)
         bits++;
@@ -59,6 +60,7 @@ static void drop_tokens(const struct tryst_place_map *map)
         for (uint64_t i = 0; i < points; i++) {
             uint64_t token = tr_point(map->seed[node - 1], i);
             size_t at = --ring->bucket[token >> ring->shift];
+            TR_ASSERT(at < ring->count);
             ring->token[at] = token;
             ring->owner[at] = node - 1;
         }
@@ -69,6 +71,7 @@ static void drop_tokens(const struct tryst_place_map *map)
  * takes. */
 static void sort_arc(const struct tr_ring *ring, size_t start, size_t end)
 {
+    TR_ASSERT(start <= end && end <= ring->count);
     for (size_t i = start + 1; i < end; i++) {
         uint64_t token = ring->token[i];
         uint32_t owner = ring->owner[i];
@@ -108,6 +111,7 @@ static size_t first_token(const struct tr_ring *ring, uint64_t point)
     size_t at = ring->bucket[point >> ring->shift];
     while (at < ring->count && ring->token[at] < point)
         at++;
+    TR_ASSERT(at == ring->count || ring->token[at] >= point);
     return at < ring->count ? at : 0;
 }
 
@@ -139,6 +143,7 @@ static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, u
 {
     const struct tr_ring *ring = &map->ring;
     bool are_few = want <= TR_FIELD_FEW;
+    TR_ASSERT(want <= map->count && (are_few || scratch != NULL));
     if (!are_few)
         memset(scratch, 0, (map->count + 7) / 8);
     size_t at = first_token(ring, key);

@@ -38,6 +38,7 @@ struct tr_candidates tr_candidates_take(struct tr_room *room, size_t count)
 
 void tr_map_make_field(struct tryst_place_map *map, struct tr_room *room)
 {
+    TR_ASSERT(map->count >= 1);
     const struct tr_candidates candidates = tr_candidates_take(room, map->count);
     if (room->base == NULL)
         return;
@@ -59,5 +60,6 @@ uint64_t tr_point_total(const struct tr_build *build, size_t count, uint64_t per
         uint64_t weight = build->nodes[i].weight;
         total += tr_point_count(weight == 0 ? TRYST_PLACE_WEIGHT_ONE : weight, per_unit);
     }
+    TR_ASSERT(total >= count);
     return total;
 }

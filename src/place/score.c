@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 
+_Static_assert(TR_SCORE_BLOCK < 32, "a mask has a bit for each candidate of a block");
 #if defined(__aarch64__)
 #define SIMD             TR_KERNEL_NEON
 #define SIMD_NAMED(verb) tr_score_##verb##_neon
@@ -68,6 +69,7 @@ static uint32_t mask_portable(const uint32_t estimates[TR_SCORE_BLOCK], uint32_t
 uint32_t tr_score_estimate(enum tr_kernel kernel, const struct tr_lanes *lanes,
                            struct tr_block block, uint64_t key, uint32_t estimates[TR_SCORE_BLOCK])
 {
+    TR_ASSERT(block.count <= TR_SCORE_BLOCK);
 #ifdef SIMD
     if (kernel == SIMD)
         return SIMD_NAMED(estimate)(lanes, block, key, estimates);
@@ -111,6 +113,7 @@ static uint32_t possible_portable(const struct tr_lanes *lanes, uint32_t count, 
 uint32_t tr_score_possible(enum tr_kernel kernel, const struct tr_lanes *lanes, uint32_t count,
                            uint64_t key, uint32_t least)
 {
+    TR_ASSERT(count >= 1 && count <= TR_SCORE_BLOCK);
 #ifdef SIMD
     if (kernel == SIMD)
         return SIMD_NAMED(possible)(lanes, count, key, least);

@@ -28,6 +28,7 @@ static uint64_t branch_seed(uint64_t seed, unsigned digits)
 
 static unsigned digit(uint64_t seed, unsigned index)
 {
+    TR_ASSERT(index < DIGITS);
     return (unsigned)(seed >> (64 - DIGIT_BITS * (index + 1))) & (FAN - 1);
 }
 
@@ -64,6 +65,7 @@ static uint64_t seed_at(const struct builder *builder, size_t index)
  * own. */
 static void add_branch(struct builder *builder, uint64_t seed, uint32_t first, uint32_t end)
 {
+    TR_ASSERT(first < end);
     struct tr_tree *tree = &builder->map->tree;
     uint32_t child = tree->order[first];
     if (end - first > 1) {
@@ -149,6 +151,7 @@ struct frame {
 
 static uint32_t child_at(const struct frame *frame, uint32_t place)
 {
+    TR_ASSERT(place < frame->vertex->field.count);
     return frame->vertex->child[frame->vertex->is_fixed ? place : frame->ranked[place]];
 }
 
@@ -157,6 +160,7 @@ static uint32_t child_at(const struct frame *frame, uint32_t place)
 static void enter(struct frame *frame, const struct tryst_place_map *map, uint32_t vertex,
                   uint64_t key, size_t want)
 {
+    TR_ASSERT(want >= 1 && vertex < map->tree.vertex_count);
     const struct tr_field *field = &map->tree.vertices[vertex].field;
     frame->vertex = &map->tree.vertices[vertex];
     frame->next = 0;

@@ -35,6 +35,7 @@ uint64_t tr_tree_weight(const struct tryst_place_map *map, size_t first, size_t 
 /* Nodes below a child. */
 static inline uint32_t tr_tree_leaves(const struct tr_tree *tree, uint32_t child)
 {
+    TR_ASSERT((child & ~TR_CHILD_VERTEX) < tree->vertex_count || !(child & TR_CHILD_VERTEX));
     return child & TR_CHILD_VERTEX ? tree->vertices[child & ~TR_CHILD_VERTEX].leaves : 1;
 }
 

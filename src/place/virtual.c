@@ -76,6 +76,7 @@ static bool is_before(struct winner a, struct winner b)
 /* Takes a location into account: its node moves up, comes in, or stays as it is. */
 static void offer(struct winners *winners, struct winner new)
 {
+    TR_ASSERT(winners->count <= winners->want);
     size_t at = 0;
     while (at < winners->count && winners->entries[at].node != new.node)
         at++;
@@ -95,6 +96,7 @@ static void offer(struct winners *winners, struct winner new)
 static void offer_range(struct winners *winners, const struct tryst_place_map *map, uint64_t key,
                         size_t first, size_t end)
 {
+    TR_ASSERT(end <= map->virtuals.count);
     for (size_t i = first; i < end; i++) {
         uint64_t raw = raw_score(map, key, i);
         if (raw >= bar(winners))
@@ -127,6 +129,7 @@ static void rank_few(const struct tryst_place_map *map, uint64_t key, size_t wan
                      uint32_t *numbers)
 {
     TR_ASSERT(want >= 1);
+    TR_ASSERT(want <= TR_FIELD_FEW && want <= map->count);
     struct winners winners;
     winners.count = 0;
     winners.want = want;
@@ -155,6 +158,7 @@ static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, u
         rank_few(map, key, want, numbers);
         return;
     }
+    TR_ASSERT(scratch != NULL && want <= map->count);
     uint64_t *best = scratch;
     uint32_t *items = (uint32_t *)(void *)(best + map->count);
     memset(best, 0, map->count * sizeof *best);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/address.h"
 
+#include "base/assert.h"
+
 #include <string.h>
 
 /* Of names and addresses; what else there may be is a slip. */
@@ -43,6 +45,7 @@ const char *tr_address_split(struct tr_span name, char host[TR_HOST_MAX], uint16
         return "a node must be HOST:PORT, an IPv6 address in brackets";
     if (!read_port((struct tr_span){name.text + colon, name.size - colon}, port))
         return "the port of a node must be 1 to 65535";
+    TR_ASSERT(own.size < TR_HOST_MAX);
     memcpy(host, own.text, own.size);
     host[own.size] = '\0';
     return NULL;

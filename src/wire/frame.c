@@ -4,6 +4,8 @@
 #include "base/assert.h"
 #include "wire/key.h"
 
+#define BEAT_FLAGS (2 * TR_BEAT_BACKLOG - 1) /* all of them */
+
 /* Small negative numbers are small too. */
 static void put_signed(struct tr_writer *out, int64_t value)
 {
@@ -19,6 +21,7 @@ static int64_t get_signed(struct tr_reader *in)
 /* A number that must not be above `most`. */
 static uint64_t get_limited(struct tr_reader *in, size_t size, uint64_t most)
 {
+    TR_ASSERT(size < 8 && most >> 8 * size == 0);
     uint64_t value = tr_get_number(in, size);
     in->is_short |= value > most;
     return in->is_short ? 0 : value;
@@ -28,6 +31,8 @@ static uint64_t get_limited(struct tr_reader *in, size_t size, uint64_t most)
 
 static void put_hello(struct tr_writer *out, const struct tr_frame *frame)
 {
+    TR_ASSERT(frame->of.hello.address.size <= TR_LOG_ADDRESS_MAX);
+    TR_ASSERT(frame->of.hello.incarnation_count <= TR_LOG_INCARNATIONS_MAX);
     tr_put_varint(out, frame->of.hello.version);
     tr_put_span(out, frame->of.hello.address);
     tr_put_bytes(out, frame->of.hello.store_id, TR_LOG_STORE_ID_SIZE);
@@ -51,6 +56,7 @@ static void get_hello(struct tr_reader *in, struct tr_frame *frame)
     frame->of.hello.view = tr_get_number(in, 8);
     frame->of.hello.tick_ms = tr_get_varint(in);
     uint64_t count = get_limited(in, 1, TR_LOG_INCARNATIONS_MAX);
+    TR_ASSERT(count <= TR_LOG_INCARNATIONS_MAX);
     frame->of.hello.incarnation_count = (uint32_t)count;
     for (uint64_t i = 0; i < count; i++) {
         frame->of.hello.incarnations[i].number = tr_get_number(in, 8);
@@ -60,6 +66,8 @@ static void get_hello(struct tr_reader *in, struct tr_frame *frame)
 
 static void put_beat(struct tr_writer *out, const struct tr_frame *frame)
 {
+    TR_ASSERT(frame->of.beat.memory_fill <= 100 && frame->of.beat.disk_fill <= 100);
+    TR_ASSERT(frame->of.beat.flags <= BEAT_FLAGS);
     tr_put_varint(out, frame->of.beat.tick_ms);
     tr_put_number(out, frame->of.beat.stamp, 8);
     tr_put_number(out, frame->of.beat.view, 8);
@@ -78,7 +86,7 @@ static void get_beat(struct tr_reader *in, struct tr_frame *frame)
     frame->of.beat.position = tr_get_varint(in);
     frame->of.beat.memory_fill = (uint8_t)get_limited(in, 1, 100);
     frame->of.beat.disk_fill = (uint8_t)get_limited(in, 1, 100);
-    frame->of.beat.flags = (uint8_t)get_limited(in, 1, 31);
+    frame->of.beat.flags = (uint8_t)get_limited(in, 1, BEAT_FLAGS);
     frame->of.beat.popping_from_ms = tr_get_varint(in);
 }
 
@@ -106,6 +114,7 @@ void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
     case TR_FRAME_ASKS:
         return;
     case TR_FRAME_BUCKETS:
+        TR_ASSERT(frame->of.sums != NULL);
         tr_put_bytes(out, frame->of.sums, (size_t)8 * TR_BUCKETS);
         return;
     }
@@ -217,6 +226,7 @@ static uint8_t get_flags(struct tr_reader *in)
 
 static void put_times(struct tr_writer *out, const struct tr_head *head, int64_t due_in_ms)
 {
+    TR_ASSERT((head->flags & ~TR_RECORD_FLAGS) == 0);
     tr_put_key_order(out, head);
     tr_put_number(out, head->flags, 1);
     put_signed(out, due_in_ms);
@@ -253,6 +263,8 @@ bool tr_frame_get_outcome(struct tr_reader *in, struct tr_head *head, int64_t *d
 
 size_t tr_frame_record_bound(const struct tr_frame_record *from)
 {
+    TR_ASSERT(from->record.head.replicas.count <= TR_SET_MAX);
+    TR_ASSERT(from->record.head.from.count <= TR_FROM_MAX);
     const struct tr_record *record = &from->record;
     size_t size = TR_KEY_ORDER_MAX + 8 * TR_VARINT_MAX + 8 + record->uri.size +
                   record->content_type.size + record->opaque.size;
@@ -267,6 +279,7 @@ size_t tr_frame_record_bound(const struct tr_frame_record *from)
 
 static void put_names(struct tr_writer *out, const struct tr_span *names, unsigned count)
 {
+    TR_ASSERT(count <= TR_FROM_MAX);
     tr_put_number(out, count, 1);
     for (unsigned i = 0; i < count; i++)
         tr_put_span(out, names[i]);
@@ -274,7 +287,9 @@ static void put_names(struct tr_writer *out, const struct tr_span *names, unsign
 
 static uint8_t get_names(struct tr_reader *in, struct tr_span *names, unsigned most)
 {
+    TR_ASSERT(most <= TR_FROM_MAX);
     uint64_t count = get_limited(in, 1, most);
+    TR_ASSERT(count <= most);
     for (uint64_t i = 0; i < count; i++) {
         names[i] = tr_get_span(in);
         in->is_short |= names[i].size == 0 || names[i].size > TR_LOG_ADDRESS_MAX;
@@ -285,6 +300,8 @@ static uint8_t get_names(struct tr_reader *in, struct tr_span *names, unsigned m
 void tr_frame_put_record(struct tr_writer *out, const struct tr_record *record,
                          const struct tr_frame_names *names)
 {
+    TR_ASSERT(record->head.replicas.count <= TR_SET_MAX);
+    TR_ASSERT(record->head.factor <= TR_FACTOR_MAX && record->tag_count <= TR_TAGS_MAX);
     put_times(out, &record->head, names->due_in_ms);
     tr_put_varint(out, record->interval_ms);
     tr_put_varint(out, record->repeat_ms);
@@ -305,6 +322,7 @@ void tr_frame_put_record(struct tr_writer *out, const struct tr_record *record,
 static void get_tags(struct tr_reader *in, struct tr_record *record)
 {
     uint64_t count = get_limited(in, 1, TR_TAGS_MAX);
+    TR_ASSERT(count <= TR_TAGS_MAX);
     for (uint64_t i = 0; i < count; i++) {
         record->tags[i].name = tr_get_span(in);
         record->tags[i].count = tr_get_varint(in);
@@ -342,6 +360,7 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_record *record,
 
 void tr_frame_put_write_head(struct tr_writer *out, uint64_t operation, enum tr_write_mode mode)
 {
+    TR_ASSERT(mode == TR_WRITE_CREATE || mode == TR_WRITE_REPLACE);
     tr_put_varint(out, operation);
     tr_put_number(out, (uint64_t)mode, 1);
 }
@@ -373,6 +392,7 @@ bool tr_frame_get_write(struct tr_reader *in, struct tr_frame_write *write)
 void tr_frame_put_answer_head(struct tr_writer *out, uint64_t operation,
                               enum tr_frame_result result, bool has_record)
 {
+    TR_ASSERT(result >= TR_RESULT_STORED && result <= TR_RESULT_HELD);
     tr_put_varint(out, operation);
     tr_put_number(out, (uint64_t)result, 1);
     tr_put_number(out, has_record, 1);
@@ -408,6 +428,7 @@ bool tr_frame_get_answer(struct tr_reader *in, struct tr_frame_answer *answer)
 
 void tr_frame_put_ask(struct tr_writer *out, const struct tr_frame_ask *ask)
 {
+    TR_ASSERT(ask->mode == TR_ASK_READ || ask->mode == TR_ASK_REDRIVE);
     tr_put_varint(out, ask->operation);
     tr_put_number(out, (uint64_t)ask->mode, 1);
     tr_put_number(out, ask->id, 8);

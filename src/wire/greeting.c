@@ -38,6 +38,7 @@ static void get_bytes(struct tr_reader *in, uint8_t *to, size_t size)
 /* It is logged, whoever said it: nothing but what can be seen. */
 static struct tr_span get_text(struct tr_reader *in, size_t most)
 {
+    TR_ASSERT(most <= TR_GREETING_NAME);
     struct tr_span text = tr_get_span(in);
     in->is_short |= text.size == 0 || text.size > most;
     for (size_t i = 0; i < text.size && !in->is_short; i++)

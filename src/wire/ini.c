@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/ini.h"
 
+#include "base/assert.h"
+
 void tr_ini_init(struct tr_ini *ini, struct tr_span text)
 {
     *ini = (struct tr_ini){.rest = text};
@@ -24,6 +26,7 @@ static struct tr_span trim(struct tr_span text)
 
 static struct tr_span next_line(struct tr_ini *ini)
 {
+    TR_ASSERT(ini->rest.size > 0);
     const char *end = memchr(ini->rest.text, '\n', ini->rest.size);
     size_t size = end == NULL ? ini->rest.size : (size_t)(end - ini->rest.text);
     struct tr_span line = {ini->rest.text, size};
@@ -47,6 +50,7 @@ static struct tr_span without_comment(struct tr_span text)
 
 static enum tr_ini_step bad(struct tr_ini *ini, const char *fault)
 {
+    TR_ASSERT(fault != NULL && ini->line > 0);
     ini->fault = fault;
     return TR_INI_BAD;
 }

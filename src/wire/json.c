@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/json.h"
 
+#include "base/assert.h"
+
 enum expects {
     EXPECTS_VALUE,
     EXPECTS_VALUE_OR_END, /* after [ */
@@ -11,6 +13,8 @@ enum expects {
     EXPECTS_FAULT,
 };
 
+_Static_assert(TR_JSON_DEPTH_MAX <= 64, "a bit of `in_object` for each");
+
 void tr_json_init(struct tr_json *json, char *text, size_t size)
 {
     *json = (struct tr_json){.start = text, .at = text, .end = text + size};
@@ -18,11 +22,13 @@ void tr_json_init(struct tr_json *json, char *text, size_t size)
 
 size_t tr_json_offset(const struct tr_json *json)
 {
+    TR_ASSERT(json->start <= json->at && json->at <= json->end);
     return (size_t)(json->at - json->start);
 }
 
 static enum tr_json_token bad(struct tr_json *json, const char *fault)
 {
+    TR_ASSERT(fault != NULL);
     json->fault = fault;
     json->expects = EXPECTS_FAULT;
     return TR_JSON_BAD;
@@ -37,6 +43,7 @@ static void skip_space(struct tr_json *json)
 
 static bool is_object(const struct tr_json *json)
 {
+    TR_ASSERT(json->depth > 0);
     return (json->in_object >> (json->depth - 1) & 1) != 0;
 }
 
@@ -50,6 +57,7 @@ static enum tr_json_token open_nest(struct tr_json *json, bool object)
 {
     if (json->depth == TR_JSON_DEPTH_MAX)
         return bad(json, "nested too deeply");
+    TR_ASSERT(json->depth < TR_JSON_DEPTH_MAX);
     json->at++;
     uint64_t bit = (uint64_t)1 << json->depth;
     json->in_object = object ? json->in_object | bit : json->in_object & ~bit;
@@ -60,6 +68,7 @@ static enum tr_json_token open_nest(struct tr_json *json, bool object)
 
 static enum tr_json_token close_nest(struct tr_json *json)
 {
+    TR_ASSERT(json->depth > 0 && json->at < json->end);
     bool object = is_object(json);
     json->at++;
     json->depth--;
@@ -87,6 +96,7 @@ static bool hex4(const char *at, const char *end, uint32_t *value)
 
 static char *put_utf8(char *to, uint32_t point)
 {
+    TR_ASSERT(point <= 0x10ffff);
     if (point < 0x80) {
         *to++ = (char)point;
     } else if (point < 0x800) {
@@ -124,6 +134,7 @@ static char *unicode_escape(char *at, const char *end, uint32_t *point)
 /* The bytes of the UTF-8 character at `at`, which is not ASCII; 0 if it is none. */
 static size_t utf8_size(const unsigned char *at, size_t left)
 {
+    TR_ASSERT(left > 0 && at[0] >= 0x80);
     size_t size = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
     if (at[0] < 0xc2 || at[0] > 0xf4 || left < size)
         return 0;
@@ -140,6 +151,7 @@ static size_t utf8_size(const unsigned char *at, size_t left)
 /* One escape at `at`, after the backslash: writes it to `*to`. NULL: there is none such. */
 static char *escape(char *at, const char *end, char **to)
 {
+    TR_ASSERT(at <= end && *to < at);
     static const char from[] = "\"\\/bfnrt";
     static const char into[] = "\"\\/\b\f\n\r\t";
     if (at == end)
@@ -163,6 +175,7 @@ static char *escape(char *at, const char *end, char **to)
 /* The rest of a string, after its quote, into json->text. */
 static bool read_string(struct tr_json *json)
 {
+    TR_ASSERT(*json->at == '"');
     char *at = json->at + 1;
     char *to = at;
     json->text.text = at;
@@ -177,6 +190,7 @@ static bool read_string(struct tr_json *json)
             break;
         unsigned char c = (unsigned char)*at;
         if (c == '"') {
+            TR_ASSERT(to <= at);
             json->text.size = (size_t)(to - json->text.text);
             json->at = at + 1;
             return true;
@@ -209,6 +223,7 @@ static bool is_digit(const struct tr_json *json, const char *at)
 
 static enum tr_json_token read_number(struct tr_json *json)
 {
+    TR_ASSERT(json->at < json->end);
     char *at = json->at;
     char *start = at;
     if (*at == '-')
@@ -254,6 +269,7 @@ static enum tr_json_token read_word(struct tr_json *json, struct tr_span word,
 
 static enum tr_json_token read_value(struct tr_json *json)
 {
+    TR_ASSERT(json->at < json->end);
     switch (*json->at) {
     case '{':
         return open_nest(json, true);
@@ -279,6 +295,7 @@ static enum tr_json_token read_value(struct tr_json *json)
 
 static enum tr_json_token read_key(struct tr_json *json)
 {
+    TR_ASSERT(json->at < json->end && is_object(json));
     if (*json->at != '"')
         return bad(json, "a member's name must be a string");
     if (!read_string(json))
@@ -328,6 +345,7 @@ bool tr_json_skip(struct tr_json *json, enum tr_json_token token)
     unsigned depth = json->depth;
     if (token == TR_JSON_OBJECT || token == TR_JSON_ARRAY)
         depth--;
+    TR_ASSERT(token != TR_JSON_OBJECT_END && token != TR_JSON_ARRAY_END);
     while (json->depth > depth) {
         if (tr_json_next(json) == TR_JSON_BAD)
             return false;
@@ -347,6 +365,7 @@ struct digits {
 
 static struct digits read_digits(struct tr_span number)
 {
+    TR_ASSERT(number.size > 0);
     struct digits digits = {.text = number};
     bool has_point = false;
     size_t i = 0;

@@ -12,6 +12,7 @@ size_t tr_log_header_encode(const struct tr_log_header *header, uint8_t *bytes, 
 {
     struct tr_writer out = tr_writer_on(bytes, cap);
     TR_ASSERT(header->incarnation_count <= TR_LOG_INCARNATIONS_MAX);
+    TR_ASSERT(header->node_count >= 1 && header->node_count <= TR_LOG_NODES_MAX);
     tr_put_bytes(&out, SEGMENT_MAGIC, 8);
     tr_put_number(&out, TR_LOG_FORMAT, 4);
     tr_put_number(&out, 0, 4); /* the size, below */
@@ -38,6 +39,7 @@ size_t tr_log_header_encode(const struct tr_log_header *header, uint8_t *bytes, 
         return 0;
     tr_store(bytes + 12, out.size + 8, 4);
     tr_put_number(&out, tr_hash_xxh3(bytes, out.size), 8);
+    TR_ASSERT(!out.is_full && out.size % 8 == 0);
     return out.size;
 }
 
@@ -101,6 +103,7 @@ enum tr_log_header_status tr_log_header_decode(const uint8_t *bytes, size_t size
     header->offset_ms = (int64_t)tr_get_number(&in, 8);
     if (!decode_tables(&in, header))
         return TR_LOG_HEADER_BAD;
+    TR_ASSERT(header->oldest <= header->segment && total <= size);
     *header_size = (size_t)total;
     return TR_LOG_HEADER_OK;
 }
@@ -110,6 +113,7 @@ size_t tr_log_batch_seal(uint8_t *bytes, size_t payload_size, uint64_t position,
     size_t padded = (payload_size + 7) / 8 * 8;
     uint8_t *payload = bytes + TR_LOG_BATCH_HEAD;
     TR_ASSERT(padded > 0 && padded <= UINT32_MAX);
+    TR_ASSERT(synced <= position);
     memset(payload + payload_size, 0, padded - payload_size);
     tr_store(bytes, BATCH_MAGIC, 4);
     tr_store(bytes + 4, padded, 4);
@@ -130,6 +134,7 @@ bool tr_log_batch_at(const uint8_t *bytes, size_t size, uint64_t first, size_t o
         padded > size - offset - TR_LOG_BATCH_HEAD || tr_load(head + 16, 8) != first + offset ||
         tr_load(head + 8, 8) != tr_hash_xxh3(head + 16, (size_t)padded + 16))
         return false;
+    TR_ASSERT(TR_LOG_BATCH_HEAD + padded <= size - offset);
     *batch = (struct tr_log_batch){
         .offset = offset,
         .size = TR_LOG_BATCH_HEAD + (size_t)padded,
@@ -181,6 +186,7 @@ static bool is_synced_within(const struct tr_log_segment *segment)
  * the first fault names. */
 static uint64_t check_segment(struct tr_log_segment *segment, const struct tr_log_header *header)
 {
+    TR_ASSERT(segment->header_size > 0 && segment->header_size <= segment->size);
     struct tr_log_batch batch;
     size_t at = segment->header_size;
     uint64_t synced = 0;
@@ -188,6 +194,7 @@ static uint64_t check_segment(struct tr_log_segment *segment, const struct tr_lo
     while (tr_log_batch_at(segment->bytes, segment->size, header->first, at, &batch))
         at += batch.size;
     segment->valid_size = at;
+    TR_ASSERT(segment->valid_size <= segment->size);
     while (tr_log_batch_find(segment->bytes, segment->size, header->first, at, &batch)) {
         at = batch.offset + batch.size;
         synced = batch.synced > synced ? batch.synced : synced;
@@ -199,6 +206,7 @@ static uint64_t check_segment(struct tr_log_segment *segment, const struct tr_lo
 static bool is_synced_later(struct tr_log_segment *segments, size_t index, size_t count,
                             uint64_t position)
 {
+    TR_ASSERT(index < count);
     for (size_t i = index + 1; i < count; i++) {
         struct tr_log_header header;
         struct tr_log_batch batch;
@@ -227,6 +235,7 @@ static bool is_whole_batch(const struct tr_log_segment *segment, size_t offset)
         padded < 8 || padded > segment->size - offset - TR_LOG_BATCH_HEAD)
         return false;
     size_t tail = padded < SECTOR ? (size_t)padded : SECTOR;
+    TR_ASSERT(tail <= padded);
     return !is_zero(head + TR_LOG_BATCH_HEAD + padded - tail, tail);
 }
 
@@ -254,6 +263,7 @@ static uint64_t find_floor(const struct tr_log_segment *last)
 static struct tr_log_check judge(struct tr_log_segment *segments, size_t index, size_t count,
                                  bool is_damage)
 {
+    TR_ASSERT(index < count);
     struct tr_log_check check = {.segment = index, .offset = segments[index].valid_size};
     uint64_t position = segments[index].first + segments[index].valid_size;
     bool is_head = segments[index].header_status != TR_LOG_HEADER_OK;
@@ -273,6 +283,7 @@ static struct tr_log_check judge(struct tr_log_segment *segments, size_t index, 
 /* Where the segment after `index` says that this one ends; UINT64_MAX if there is none. */
 static uint64_t claimed_end(struct tr_log_segment *segments, size_t index, size_t count)
 {
+    TR_ASSERT(index < count);
     struct tr_log_header next;
     size_t size = 0;
     if (index + 1 == count ||
@@ -324,6 +335,7 @@ static struct tr_log_check check_all(struct tr_log_segment *segments, size_t cou
 struct tr_log_check tr_log_check(struct tr_log_segment *segments, size_t count)
 {
     struct tr_log_check check = check_all(segments, count);
+    TR_ASSERT(check.used <= count);
     bool is_good = check.verdict == TR_LOG_SOUND || check.verdict == TR_LOG_TORN;
     if (is_good && check.used > 0 && find_floor(&segments[check.used - 1]) < segments[0].number)
         return (struct tr_log_check){.verdict = TR_LOG_MISSING, .segment = 0};

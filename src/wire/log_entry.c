@@ -9,6 +9,7 @@
 static size_t put_body(struct tr_writer *writer, enum tr_log_type type, const uint8_t *body,
                        size_t size)
 {
+    TR_ASSERT(type != TR_LOG_PADDING);
     size_t before = writer->size;
     tr_put_number(writer, (uint64_t)type, 1);
     tr_put_varint(writer, size);
@@ -20,6 +21,8 @@ static size_t put_body(struct tr_writer *writer, enum tr_log_type type, const ui
 
 size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type, const struct tr_head *head)
 {
+    TR_ASSERT(type == TR_LOG_SHORT || type == TR_LOG_TOMBSTONE || type == TR_LOG_DROP);
+    TR_ASSERT(head->due_ms <= TR_TIME_MAX || type != TR_LOG_SHORT);
     uint8_t body[SHORT_MAX];
     struct tr_writer out = tr_writer_on(body, sizeof body);
     tr_put_key_order(&out, head);
@@ -34,6 +37,7 @@ size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type, const s
 
 size_t tr_log_head_bound(const struct tr_head *head)
 {
+    TR_ASSERT(head->replicas.count <= TR_SET_MAX && head->from.count <= TR_FROM_MAX);
     return TR_LOG_ENTRY_HEAD_MAX + TR_KEY_ORDER_MAX + 6 + 8 * TR_VARINT_MAX + 5 +
            2u * (head->replicas.count + (unsigned)head->from.count) + head->body_bound;
 }
@@ -47,6 +51,9 @@ size_t tr_log_record_bound(const struct tr_record *record)
 
 static void put_record_body(struct tr_writer *out, const struct tr_record *record)
 {
+    TR_ASSERT(record->head.replicas.count <= TR_SET_MAX);
+    TR_ASSERT(record->head.from.count <= TR_FROM_MAX);
+    TR_ASSERT(record->head.due_ms <= TR_TIME_MAX && record->tag_count <= TR_TAGS_MAX);
     tr_put_key_order(out, &record->head);
     tr_put_number(out, record->head.flags, 1);
     tr_put_number(out, record->head.due_ms, 6);
@@ -91,6 +98,7 @@ size_t tr_log_put_record(struct tr_writer *writer, const struct tr_record *recor
         return 0;
     }
     size_t real = tr_varint_size(body.size);
+    TR_ASSERT(real <= width && body.size <= tr_log_record_bound(record));
     tr_put_varint(writer, body.size);
     if (real != width)
         memmove(start + real, start + width, body.size);
@@ -100,6 +108,8 @@ size_t tr_log_put_record(struct tr_writer *writer, const struct tr_record *recor
 
 static size_t put_member(struct tr_writer *writer, const struct tr_log_entry *entry)
 {
+    TR_ASSERT(entry->number < TR_LOG_NODES_MAX);
+    TR_ASSERT(entry->address.size > 0 && entry->address.size <= TR_LOG_ADDRESS_MAX);
     uint8_t body[2 + TR_LOG_ADDRESS_MAX];
     struct tr_writer out = tr_writer_on(body, sizeof body);
     tr_put_number(&out, entry->number, 2);
@@ -170,6 +180,8 @@ static void get_record(struct tr_reader *in, struct tr_record *record)
         record->head.from.count = 0;
         record->tag_count = 0;
     }
+    TR_ASSERT(record->head.replicas.count <= TR_SET_MAX);
+    TR_ASSERT(record->head.from.count <= TR_FROM_MAX && record->tag_count <= TR_TAGS_MAX);
     record->head.nominal_ms = tr_head_nominal(&record->head, record->interval_ms);
     record->head.body_bound = tr_record_body_bound(record);
 }

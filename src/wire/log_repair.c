@@ -57,6 +57,7 @@ size_t tr_log_repair_segment(struct tr_log_repair *repair, const struct tr_log_s
         kept += batch.size;
         repair->batches++;
     }
+    TR_ASSERT(at <= segment->size && kept <= at + segment->size);
     size_t end = segment->size; /* space that was allocated ahead is no loss */
     while (end > 0 && segment->bytes[end - 1] == 0)
         end--;

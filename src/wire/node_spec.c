@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/node_spec.h"
 
+#include "base/assert.h"
+
 #include <string.h>
 
 #define WEIGHT_MIN ((uint64_t)1 << 16)
@@ -18,6 +20,7 @@ bool tr_weight_parse(const char *text, size_t size, uint64_t *weight)
         return false;
     uint64_t doubled = tr_decimal_fraction(&decimal, (tr_u128)1 << 33);
     *weight = (whole << 32) + (doubled + 1) / 2;
+    TR_ASSERT(*weight >= WEIGHT_MIN && *weight <= WEIGHT_MAX);
     return true;
 }
 
@@ -41,6 +44,7 @@ static struct tr_span take_piece(const char **text, size_t *size)
     const char *comma = memchr(*text, ',', *size);
     struct tr_span piece = {*text, comma == NULL ? *size : (size_t)(comma - *text)};
     size_t taken = piece.size + (comma != NULL);
+    TR_ASSERT(taken <= *size);
     *text += taken;
     *size -= taken;
     return piece;

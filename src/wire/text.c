@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/text.h"
 
+#include "base/assert.h"
+
 #include <stdarg.h>
 
 void tr_put_text(struct tr_writer *writer, const char *text)
 {
+    TR_ASSERT(text != NULL);
     tr_put_bytes(writer, text, strlen(text));
 }
 
@@ -21,8 +24,9 @@ void tr_put_decimal(struct tr_writer *writer, uint64_t value)
 
 void tr_put_hex(struct tr_writer *writer, uint64_t value, unsigned digits)
 {
+    TR_ASSERT(digits <= 16);
     char text[16];
-    for (unsigned i = 0; i < digits && i < 16; i++)
+    for (unsigned i = 0; i < digits; i++)
         text[digits - 1 - i] = "0123456789abcdef"[value >> 4 * i & 15];
     tr_put_bytes(writer, text, digits);
 }
@@ -37,12 +41,14 @@ void tr_put_seconds(struct tr_writer *writer, uint64_t ms)
     size_t size = 4;
     while (fraction[size - 1] == '0')
         size--;
+    TR_ASSERT(size >= 2);
     tr_put_bytes(writer, fraction, size);
 }
 
 /* Bytes of the UTF-8 character at `at`; 0 if it is none. */
 static size_t character_size(const unsigned char *at, size_t left)
 {
+    TR_ASSERT(left > 0);
     size_t size = at[0] < 0x80 ? 1 : at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
     if ((at[0] >= 0x80 && at[0] < 0xc2) || at[0] > 0xf4 || left < size)
         return 0;
@@ -92,6 +98,7 @@ void tr_put_json_string(struct tr_writer *writer, struct tr_span text)
             put_escaped(writer, *at);
         else
             tr_put_text(writer, "\xef\xbf\xbd");
+        TR_ASSERT(size <= left);
         at += size > 0 ? size : 1;
         left -= size > 0 ? size : 1;
     }
@@ -100,6 +107,7 @@ void tr_put_json_string(struct tr_writer *writer, struct tr_span text)
 
 static void put_padded(struct tr_writer *writer, uint64_t value, unsigned digits)
 {
+    TR_ASSERT(digits <= 20);
     char text[20];
     for (unsigned i = digits; i > 0; i--) {
         text[i - 1] = (char)('0' + value % 10);
@@ -117,6 +125,7 @@ void tr_put_rfc3339(struct tr_writer *writer, tr_wall_ms at_ms)
     uint64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
     uint64_t in_year = day - (365 * year + year / 4 - year / 100);
     uint64_t month = (5 * in_year + 2) / 153;
+    TR_ASSERT(year < 400 && in_year < 366 && month < 12);
     put_padded(writer, era * 400 + year + (month >= 10), 4);
     tr_put_bytes(writer, "-", 1);
     put_padded(writer, month < 10 ? month + 3 : month - 9, 2);
@@ -146,6 +155,7 @@ void tr_problem_set(struct tr_problem *problem, unsigned status, const char *fir
         used += size;
     }
     va_end(rest);
+    TR_ASSERT(used < TR_PROBLEM_MAX);
     problem->detail[used] = '\0';
     problem->status = status;
     problem->retry_after_s = 0;

@@ -5,6 +5,7 @@
  */
 #include "wire/timer_body.h"
 
+#include "base/assert.h"
 #include "wire/json.h"
 #include "wire/uri.h"
 
@@ -53,6 +54,7 @@ static bool refuse_twice(struct body_reader *reader, const char *object, struct 
 
 static bool refuse_json(struct body_reader *reader)
 {
+    TR_ASSERT(reader->json.fault != NULL);
     char offset[21];
     struct tr_writer writer = tr_writer_on(offset, sizeof offset - 1);
     tr_put_decimal(&writer, tr_json_offset(&reader->json));
@@ -78,6 +80,7 @@ static bool next_member(struct body_reader *reader, struct members *members, boo
     }
     if (members->count == MEMBERS_MAX)
         return refuse(reader, members->object, " has more than 64 members");
+    TR_ASSERT(members->count < MEMBERS_MAX);
     members->names[members->count++] = name;
     return true;
 }
@@ -242,6 +245,7 @@ static bool add_tag(struct body_reader *reader, struct tr_span name, uint64_t co
     }
     if (out->tag_count == TR_TAGS_MAX)
         return refuse(reader, "statistics.tag-info", " has more than 15 types");
+    TR_ASSERT(out->tag_count < TR_TAGS_MAX);
     out->tags[out->tag_count++] = (struct tr_tag){name, count};
     return true;
 }
@@ -346,6 +350,7 @@ static bool check_timing(struct body_reader *reader)
     struct tr_timer_body *out = reader->out;
     if (!reader->has_interval)
         return refuse(reader, "timing.interval", " is missing");
+    TR_ASSERT(reader->interval_floor < TR_INTERVAL_MAX);
     /* Up, so that it is never early; the end of the repeats down, so that none is after it. */
     out->interval_ms = reader->interval_floor + !reader->is_interval_exact;
     if (!reader->has_repeat)
@@ -364,6 +369,7 @@ static bool check_timing(struct body_reader *reader)
     }
     if (out->repeat_ms == out->interval_ms)
         out->repeat_ms = 0;
+    TR_ASSERT(out->repeat_ms == 0 || out->repeat_ms > out->interval_ms);
     return true;
 }
 
@@ -388,6 +394,7 @@ static bool check_callback(struct body_reader *reader, size_t opaque_max)
 bool tr_timer_body_parse(char *body, size_t size, size_t opaque_max, struct tr_timer_body *out,
                          struct tr_problem *problem)
 {
+    TR_ASSERT(size == 0 || body != NULL);
     struct body_reader reader = {.out = out, .problem = problem};
     out->repeat_ms = 0;
     out->factor = 0;

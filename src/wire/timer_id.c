@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/timer_id.h"
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "wire/text.h"
 
@@ -47,6 +48,7 @@ bool tr_timer_text_parse(struct tr_span text, struct tr_timer_text *out)
 
 void tr_put_timer_text(struct tr_writer *writer, const struct tr_timer_text *text)
 {
+    TR_ASSERT(text->factor <= TR_FACTOR_MAX);
     tr_put_hex(writer, text->id, 16);
     tr_put_bytes(writer, "-", 1);
     tr_put_decimal(writer, text->factor);
@@ -62,5 +64,6 @@ uint64_t tr_replica_bits(struct tr_span address)
         tr_hash_murmur3_128(address.text, address.size, seed, halves);
         bits |= (uint64_t)1 << halves[0] % 64 | (uint64_t)1 << halves[1] % 64;
     }
+    TR_ASSERT(bits != 0);
     return bits;
 }

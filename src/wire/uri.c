@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/uri.h"
 
+#include "base/assert.h"
 #include "base/record.h"
 
 /* Letters, digits and what RFC 3986 lets stand in a URI: all that is printable, but for these. */
@@ -27,6 +28,7 @@ static const char *read_port(struct tr_span text, struct tr_uri *uri)
     }
     if (text.size == 0 || port == 0 || port > 65535)
         return "has a bad port";
+    TR_ASSERT(port > 0 && port <= UINT16_MAX);
     uri->port = (uint16_t)port;
     return NULL;
 }
@@ -41,6 +43,7 @@ static const char *read_authority(struct tr_span text, struct tr_uri *uri)
     size_t end = host_end == NULL ? text.size : (size_t)(host_end - text.text);
     if (is_bracketed && host_end == NULL)
         return "has an address without its closing bracket";
+    TR_ASSERT(skip <= end && end + skip <= text.size);
     uri->host = (struct tr_span){text.text + skip, end - skip};
     if (uri->host.size == 0)
         return "has no host";
@@ -79,6 +82,7 @@ const char *tr_uri_parse(struct tr_span text, struct tr_uri *uri)
     while (end < text.size && text.text[end] != '/' && text.text[end] != '?' &&
            text.text[end] != '#')
         end++;
+    TR_ASSERT(start <= end && end <= text.size);
     uri->origin = (struct tr_span){text.text, end};
     uri->authority = (struct tr_span){text.text + start, end - start};
     uri->target = tr_span_from(text, end);

@@ -155,11 +155,12 @@ static void operations_out_of_bounds_are_refused(void **state)
 {
     (void)state;
     uint8_t bytes[2048];
-    struct tr_frame_write write = {1000, (enum tr_write_mode)4, sample};
-    struct tr_frame_answer answer = {.operation = 1, .result = (enum tr_frame_result)7};
-    struct tr_frame_ask ask = {12, (enum tr_ask_mode)0, 77, 3};
+    struct tr_frame_write write = {100, TR_WRITE_CREATE, sample};
+    struct tr_frame_answer answer = {.operation = 1, .result = TR_RESULT_NONE};
+    struct tr_frame_ask ask = {12, TR_ASK_READ, 77, 3};
     struct tr_writer out = tr_writer_on(bytes, sizeof bytes);
     tr_frame_put_write(&out, &write);
+    bytes[1] = 4; /* the mode, after an operation of one byte; so below */
     struct tr_reader in = tr_reader_on(bytes, out.size);
     assert_false(tr_frame_get_write(&in, &write));
     assert_true(in.is_short);
@@ -168,11 +169,13 @@ static void operations_out_of_bounds_are_refused(void **state)
     assert_true(in.is_short);
     out.size = 0;
     tr_frame_put_answer(&out, &answer);
+    bytes[1] = 7;
     in = tr_reader_on(bytes, out.size);
     assert_false(tr_frame_get_answer(&in, &answer));
     assert_true(in.is_short);
     out.size = 0;
     tr_frame_put_ask(&out, &ask);
+    bytes[1] = 0;
     in = tr_reader_on(bytes, out.size);
     assert_false(tr_frame_get_ask(&in, &ask));
     assert_true(in.is_short);
@@ -206,13 +209,16 @@ static void what_is_out_of_bounds_is_refused(void **state)
     struct tr_frame back;
     struct tr_frame_record record;
     struct tr_frame frame = {.kind = TR_FRAME_COPIES};
-    struct tr_frame_record bad = sample;
-    bad.record.head.flags = 128;
-    struct tr_reader in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &frame, &bad));
+    size_t head = encode(bytes, sizeof bytes, &frame, NULL);
+    struct tr_writer key = tr_writer_on(bytes + head, sizeof bytes - head);
+    tr_frame_put_key(&key, &sample.record.head);
+    struct tr_reader in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &frame, &sample));
+    assert_int_equal(bytes[head + key.size], sample.record.head.flags);
+    bytes[head + key.size] = 128; /* a flag that there is not */
     assert_true(tr_frame_get(&in, &back));
     assert_false(tr_frame_get_record(&in, &record.record, &record.names));
 
-    bad = sample;
+    struct tr_frame_record bad = sample;
     bad.record.interval_ms = TR_TIME_MAX + 1;
     in = tr_reader_on(bytes, encode(bytes, sizeof bytes, &frame, &bad));
     assert_true(tr_frame_get(&in, &back));
