@@ -34,7 +34,7 @@ enum tr_record_flag {
     TR_RECORD_KEYED = 1,     /* its id came from an Idempotency-Key */
     TR_RECORD_DEAD = 2,      /* its attempts are spent; due is when it is forgotten */
     TR_RECORD_TOMBSTONE = 4, /* nothing but the key and the order; due is when it is forgotten */
-    TR_RECORD_MOVING = 8,    /* on its way from `from` to its list; those of `from` pop first */
+    TR_RECORD_MOVING = 8, /* on its way from `from` to its replica set; those of `from` pop first */
     TR_RECORD_FLAGS = 15,
 };
 
@@ -80,7 +80,7 @@ struct tr_set {
     uint16_t members[TR_SET_MAX];
 };
 
-/* Nodes beside the replica set that may hold a copy, and must be told. */
+/* Nodes beside the replica set that may hold an older copy, and have to drop it. */
 struct tr_from {
     uint8_t count;
     uint16_t members[TR_FROM_MAX];
@@ -118,7 +118,7 @@ struct tr_record {
     struct tr_tag tags[TR_TAGS_MAX];
 };
 
-/* Where it comes from, with those who have let go, each in its place. */
+/* The nodes that a record comes from, with those that have dropped it, each in its place. */
 static inline unsigned tr_from_places(const struct tr_from *from, uint16_t *places)
 {
     TR_ASSERT(from->count <= TR_FROM_MAX);

@@ -51,7 +51,7 @@ enum tr_message_kind {
     MESSAGE_WRITE,  /* the record of an operation */
     MESSAGE_ASK,
     MESSAGE_CLAIM,
-    MESSAGE_PART,    /* all of a failed pop that split off, before its timer is told to go on */
+    MESSAGE_PART,    /* all of a failed pop that split off, before its timer goes on elsewhere */
     MESSAGE_OUTCOME, /* a record's order and times, as they are when it is sent */
     MESSAGE_ACK,
     MESSAGE_DROPPED,
@@ -69,7 +69,7 @@ struct tr_message {
     union {                      /* by its kind */
         bool has_record;         /* of ANSWER: what is held goes with it */
         enum tr_ask_mode ask;
-        uint8_t places;     /* of MARK: those of the list that have the record */
+        uint8_t places;     /* of MARK: those of the replica set that have the record */
         bool is_taken_back; /* of DROP: that write alone, as if it had not been */
         bool is_wanted;     /* of DROPPED: it never was here, and is asked for */
     } of;

@@ -32,7 +32,7 @@ struct tr_memory {
  * draws a handful, to see what happens when they are reached. */
 struct tr_node_limits {
     uint32_t claims;  /* pops of other nodes that are remembered */
-    uint32_t drops;   /* records that were let go, likewise */
+    uint32_t drops;   /* records that were dropped, likewise */
     uint32_t moves;   /* records that this node moves */
     uint32_t pending; /* records that another node is to acknowledge */
     uint32_t waiting; /* entries that wait for the log; a power of two */
@@ -101,12 +101,12 @@ struct tr_node_stats {
     uint64_t hinted;     /* writes for which another node stood in */
     uint64_t takeovers;  /* pops made for a node that is down */
     uint64_t late_turns; /* pops made for one that is up and did not make them in time */
-    uint64_t claims;     /* of pops under way here that others were told of */
+    uint64_t claims;     /* pops under way here that were claimed */
     uint64_t held_back;  /* looks at a due pop that another node has claimed */
     uint64_t records_in; /* that other nodes sent */
-    uint64_t drops;      /* records let go because they belong elsewhere */
+    uint64_t drops;      /* records dropped because they belong elsewhere */
     uint64_t catchups;   /* times that it waited to hear what it missed */
-    uint64_t forgotten_early; /* tombstones let go for want of memory */
+    uint64_t forgotten_early; /* tombstones forgotten for want of memory */
     uint64_t operations;      /* clients' requests under way in the cluster */
     bool is_ready;
     bool is_disk_full;   /* new timers are refused, */
@@ -158,7 +158,7 @@ struct tr_node_peer {
     uint64_t heard_ms; /* how long ago */
     int64_t clock_ms;  /* its clock less ours */
     uint32_t queued;   /* messages that wait to be sent */
-    uint64_t pending;  /* records that it was told of lately, and may not have acknowledged */
+    uint64_t pending;  /* records that it was sent lately, and may not have acknowledged */
     uint8_t fill;      /* of its memory or disk, per cent */
 };
 
@@ -177,7 +177,7 @@ struct tr_span tr_node_member_address(const struct tr_node *node, uint16_t membe
 struct tr_node_walk {
     uint64_t hash;
     uint32_t skip;
-    bool is_safe; /* the record that was told last is durable here */
+    bool is_safe; /* the record that was sent last is durable here */
 };
 bool tr_node_next_record(const struct tr_node *node, struct tr_node_walk *walk,
                          struct tr_record *record);

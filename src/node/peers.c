@@ -17,9 +17,9 @@
 
 /* ---- what heartbeats say ---- */
 
-/* Who has not yet heard what it missed itself has nothing to say; but to one that has missed
- * something, too, what it was told before. */
-static bool may_tell(const struct tr_node *node, uint16_t index)
+/* Whether this node may say that it has more for another one. A node that has not caught up has
+ * nothing to say; but to one that missed something it was sent before, it has. */
+static bool may_say_more(const struct tr_node *node, uint16_t index)
 {
     TR_ASSERT(index != 0 && index < node->cluster.member_count);
     return tr_replication_is_popping(&node->replication) ||
@@ -49,10 +49,10 @@ static uint8_t beat_flags(struct tr_node *node, uint16_t index)
         tr_replication_is_popping(&node->replication) && node->phase == PHASE_READY && is_known;
     bool is_serving = node->replication.is_serving && is_known;
     bool has_backlog = peer->version >= 2 && tr_claim_has_backlog(&node->pops);
+    bool has_more = may_say_more(node, index) && has_more_for(node, index);
     return (uint8_t)((has_backlog ? TR_BEAT_BACKLOG : 0) | (is_popping ? TR_BEAT_POPPING : 0) |
-                     (is_serving ? TR_BEAT_READY : 0) |
-                     (node->replication.rebalance.is_rebalancing ? TR_BEAT_REBALANCING : 0) |
-                     (may_tell(node, index) && has_more_for(node, index) ? TR_BEAT_PENDING : 0));
+                     (is_serving ? TR_BEAT_READY : 0) | (has_more ? TR_BEAT_PENDING : 0) |
+                     (node->replication.rebalance.is_rebalancing ? TR_BEAT_REBALANCING : 0));
 }
 
 static void fill_beat(void *context, uint16_t index, struct tr_frame *frame)
@@ -81,7 +81,7 @@ static void beat_heard(void *context, uint16_t index, const struct tr_frame *fra
         progress->has_missed = is_full;
     /* Said after it has heard that this node catches up, not before a pause of ours. */
     bool is_fresh = frame->heard_ms >= node->replication.catchup_ms;
-    progress->has_told |= is_fresh && (peer->flags & TR_BEAT_PENDING) == 0;
+    progress->has_said_all |= is_fresh && (peer->flags & TR_BEAT_PENDING) == 0;
     tr_claim_backlog_heard(&node->pops, index);
     if ((peer->flags & TR_BEAT_POPPING) != 0)
         node->pops.claimants[index].popped_ms = node->time.now_ms;
@@ -95,7 +95,7 @@ static void link_lost(void *context, uint16_t index)
     struct tr_progress *progress = &node->replication.progress[index];
     while (progress->pending.count > 0)
         tr_fifo_pop(&progress->pending, &node->arena);
-    progress->has_told = false;
+    progress->has_said_all = false;
     progress->is_behind = true;
     progress->cursor = 0;
     progress->passed = 0;
@@ -188,7 +188,7 @@ static void run(struct tr_node *node, uint16_t index, struct tr_effects *out)
     tr_peer_look(cluster, index, out);
     if (peer->link == LINK_GREETED)
         tr_antientropy_run(&node->replication, index);
-    if (peer->is_up && may_tell(node, index))
+    if (peer->is_up && may_say_more(node, index))
         tr_pending_run(&node->replication, index);
     if (!tr_peer_greet(cluster, index, out))
         return;

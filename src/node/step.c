@@ -51,7 +51,7 @@ static void drain(struct tr_node *node, struct tr_effects *out)
     TR_ASSERT(node->phase == PHASE_DRAINING && !node->log.is_running);
     bool is_told = node->replication.operation_count == 0 && tr_all_are_told(node);
     if (node->pops.flight_count > 0)
-        node->drain_ms = node->time.now_ms; /* what comes of them is to be told yet */
+        node->drain_ms = node->time.now_ms; /* their outcomes are yet to be sent */
     if (node->pops.flight_count > 0 || !tr_log_is_idle(&node->log) || !tr_effects_has_room(out, 1))
         return;
     if (!is_told && node->time.now_ms < node->drain_ms + DRAIN_MS)

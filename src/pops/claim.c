@@ -56,7 +56,7 @@ static bool comes_after(const struct tr_pops *pops, const struct tr_head *record
     return false;
 }
 
-/* False: somebody cannot be told now. */
+/* False: the claim cannot be sent to one of them now. */
 static bool claim(struct tr_pops *pops, const struct tr_head *record, bool is_forced)
 {
     TR_ASSERT(tr_set_is_bounded(record));
@@ -67,8 +67,7 @@ static bool claim(struct tr_pops *pops, const struct tr_head *record, bool is_fo
     pops->stats.claims++;
     for (unsigned i = 0; i < count; i++) {
         const struct tr_peer *peer = &pops->cluster->peers[names[i]];
-        bool is_meant =
-            tr_set_is_listed(record, names[i]) || !tr_breaks(pops->trial, MUTANT_ONE_LIST);
+        bool is_meant = tr_set_has(record, names[i]) || !tr_breaks(pops->trial, MUTANT_ONE_SET);
         if (names[i] == 0 || !is_meant || peer->link != LINK_GREETED ||
             (is_summed_up && peer->version >= CLAIM_VERSION && comes_after(pops, record, names[i])))
             continue;

@@ -8,11 +8,12 @@
 #include "replication/set.h"
 #include "replication/tombstone.h"
 
-/* Who told them all lets them know of each other, or each would send it to each. */
+/* All replicas have acknowledged the record to this node, which has sent it to them: each hears
+ * that the others have it, too, or it would send them the record itself. */
 static void spread(struct tr_replication *replication, tr_ref ref, const struct tr_head *record)
 {
     TR_ASSERT(tr_set_is_known(replication, ref, record));
-    unsigned others = record->replicas.count - tr_set_is_listed(record, 0);
+    unsigned others = record->replicas.count - tr_set_has(record, 0);
     unsigned place = tr_set_place_of(record, 0);
     uint8_t own = (uint8_t)(place < record->replicas.count ? 1u << place : 0u);
     for (unsigned i = 0; others > 1 && i < record->replicas.count; i++) {
@@ -27,8 +28,8 @@ static void spread(struct tr_replication *replication, tr_ref ref, const struct 
     }
 }
 
-/* Whether one that was away has heard only now that this is over, and the view has changed before:
- * it may have moved the timer to anybody meanwhile. */
+/* Whether a node that was away has heard only now that this timer has ended, and the view has
+ * changed meanwhile: that node may have moved the timer to any other. */
 static bool is_late_end(const struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *record)
 {
@@ -41,9 +42,9 @@ static bool is_late_end(const struct tr_replication *replication, uint16_t peer,
            ended_ms < replication->cluster->peers[peer].up_ms + base_ms;
 }
 
-/* Those that are up are told at once; the others when they come: until then the tombstone names
- * them. Returns where it is. */
-static tr_ref tell_everybody(struct tr_replication *replication, tr_ref ref, struct tr_head *record)
+/* Nodes that are up are sent a drop at once; the others when they come: until then the tombstone
+ * names them in `from`. Returns where the tombstone is. */
+static tr_ref spread_end(struct tr_replication *replication, tr_ref ref, struct tr_head *record)
 {
     TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
     const struct tr_cluster *cluster = replication->cluster;
@@ -51,7 +52,7 @@ static tr_ref tell_everybody(struct tr_replication *replication, tr_ref ref, str
     tr_cover(replication->trial, RULE_END_SPREAD);
     for (uint32_t i = 1; i < cluster->member_count; i++) {
         uint16_t member = (uint16_t)i;
-        if (tr_set_is_listed(record, member))
+        if (tr_set_has(record, member))
             continue;
         if (tr_peer_is_up(cluster, member))
             tr_pending_send_drop(replication, member, record);
@@ -75,12 +76,12 @@ void tr_acknowledge_heard(struct tr_replication *replication, uint16_t peer,
     tr_ref ref = tr_store_find_exactly(replication->store, named, &held);
     if (ref == TR_ARENA_NONE)
         return;
-    bool is_balanced = (held.flags & TR_RECORD_MOVING) == 0 && tr_set_is_listed(&held, 0);
+    bool is_balanced = (held.flags & TR_RECORD_MOVING) == 0 && tr_set_has(&held, 0);
     bool was_enough = is_balanced || tr_set_has_enough(replication, ref, &held);
     bool was_known = tr_set_is_known(replication, ref, &held);
     tr_pending_mark(replication, ref, &held, peer);
     if (!was_known && is_late_end(replication, peer, &held))
-        ref = tell_everybody(replication, ref, &held);
+        ref = spread_end(replication, ref, &held);
     if (!was_known && tr_set_is_known(replication, ref, &held))
         spread(replication, ref, &held);
     if (!is_balanced)
@@ -97,8 +98,10 @@ void tr_acknowledge_marked(struct tr_replication *replication, tr_ref ref,
         return;
     TR_ASSERT(tr_key_equals(&held.key, &named->key));
     uint16_t mover = tr_hold_moved_by(replication, &held);
-    if (mover != TR_MEMBER_NONE && tr_set_is_listed(&held, mover)) {
-        /* That one has more than this, and does not know that it came here: it is shown it. */
+    if (mover != TR_MEMBER_NONE && tr_set_has(&held, mover)) {
+        /* A write came here after the record had moved on: the mover has a higher state, and does
+         * not know that this node holds the lower one. Its place stays unmarked, so that it is sent
+         * this copy and answers with its own. */
         tr_cover(replication->trial, RULE_MOVED_BEFORE);
         mask &= (uint8_t) ~(1u << tr_set_place_of(&held, mover));
     }

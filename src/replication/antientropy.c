@@ -11,7 +11,7 @@
 #define SUM_SLICE     4096
 #define WALK_SLICE    512
 #define WINDOW        64   /* messages that a walk keeps ahead */
-#define PENDING_TIGHT 1024 /* records that may be owed while memory is short */
+#define PENDING_TIGHT 1024 /* records that may be pending while memory is short */
 #define PATIENCE_MS   2000 /* for the other's sums */
 #define LOSABLE_MS    5000 /* what is older was on disk when a node went down */
 #define EARLY_MS      1500 /* by then what was not sent yet, since its write was under way, is */
@@ -93,8 +93,8 @@ static uint64_t sum_of(const struct tr_replication *replication, const struct tr
 static bool is_shared(const struct tr_head *record, uint16_t peer)
 {
     TR_ASSERT(peer != 0);
-    return (record->flags & TR_RECORD_TOMBSTONE) == 0 && tr_set_is_listed(record, 0) &&
-           tr_set_is_listed(record, peer);
+    return (record->flags & TR_RECORD_TOMBSTONE) == 0 && tr_set_has(record, 0) &&
+           tr_set_has(record, peer);
 }
 
 static void run_sums(struct tr_replication *replication, uint16_t index)
@@ -168,14 +168,14 @@ void tr_antientropy_forget_acks(struct tr_replication *replication, uint16_t ind
     struct tr_head record;
     while (tr_index_next(&walk, &ref)) {
         tr_store_head(replication->store, ref, &record);
-        if (tr_set_is_listed(&record, index))
+        if (tr_set_has(&record, index))
             set_acked(replication, ref, tr_set_place_of(&record, index), false);
     }
 }
 
-/* A mutant: a bucket of which the other has nothing is let go. */
-static bool let_go(struct tr_replication *replication, const struct tr_progress *progress,
-                   tr_ref ref, unsigned bucket)
+/* A mutant: records of a bucket of which the other node has nothing are dropped. */
+static bool drop_as_absent(struct tr_replication *replication, const struct tr_progress *progress,
+                           tr_ref ref, unsigned bucket)
 {
     TR_ASSERT(bucket < TR_BUCKETS);
     struct tr_head record;
@@ -211,14 +211,14 @@ static struct tr_index_walk resume(const struct tr_replication *replication,
     return tr_index_seek(replication->store->index, progress->cursor);
 }
 
-/* Whether a node may have lost a tombstone that it has told of itself: what came of a pop is
- * told at once, and a node that was killed before it was on disk would pop again. */
+/* Whether a node may have lost a tombstone that it sent itself: the outcome of a pop is sent before
+ * it is on disk, and a node that was killed in between would pop again. */
 static bool may_have_lost(const struct tr_replication *replication, uint16_t index,
                           const struct tr_head *record)
 {
     TR_ASSERT(tr_is_other(replication, index));
     tr_mono_ms down_ms = replication->progress[index].down_ms;
-    return (record->flags & TR_RECORD_TOMBSTONE) != 0 && tr_set_is_listed(record, index) &&
+    return (record->flags & TR_RECORD_TOMBSTONE) != 0 && tr_set_has(record, index) &&
            tr_tombstone_ended_at(replication, record) + LOSABLE_MS >=
                down_ms + replication->time->steady_base;
 }
@@ -250,7 +250,7 @@ static bool walk_record(struct tr_replication *replication, uint16_t index, tr_r
     }
     if (!tr_pending_has(replication, ref, index, &record))
         return true;
-    if (is_shared(&record, index) && let_go(replication, progress, ref, bucket))
+    if (is_shared(&record, index) && drop_as_absent(replication, progress, ref, bucket))
         return false;
     if (tr_pending_is_fresh(replication, &record)) {
         tr_cover(replication->trial, RULE_EARLY);
@@ -296,7 +296,7 @@ static void run_walk(struct tr_replication *replication, uint16_t index)
     }
 }
 
-/* Who has not yet heard what it missed has nothing to say: it may be long over. */
+/* A node that has not caught up sends nothing: what it holds may have ended long ago. */
 static bool may_walk(const struct tr_replication *replication, uint16_t index)
 {
     TR_ASSERT(tr_is_other(replication, index));

@@ -32,11 +32,11 @@ void tr_catchup_begin(struct tr_replication *replication)
     if (!is_broken && store->pause != NULL)
         store->pause(store->context, was_popping);
     for (uint32_t i = 1; i < replication->cluster->member_count; i++)
-        replication->progress[i].has_told = false;
+        replication->progress[i].has_said_all = false;
 }
 
-/* Every other node has said that it owes nothing, or is silent. One whose view names nobody else
- * may have yet to hear of those that it knew before. */
+/* Every other node has said that it has nothing pending for this one, or is silent. A node whose
+ * view names nobody else waits for the nodes that it knew before, and may have yet to hear of. */
 static bool has_heard_all(const struct tr_replication *replication)
 {
     TR_ASSERT(replication->catchup == CATCHUP_HEARING);
@@ -57,7 +57,7 @@ static bool has_heard_all(const struct tr_replication *replication)
             is_silent || replication->time->now_ms >= replication->catchup_ms + SILENT_MOST_MS;
         bool is_meant =
             replication->cluster->members[i].role != TR_ROLE_NONE || peer->is_up || is_alone;
-        if (is_meant && !is_over && !progress->has_told)
+        if (is_meant && !is_over && !progress->has_said_all)
             return false;
     }
     return true;
@@ -82,8 +82,8 @@ void tr_catchup_end(struct tr_replication *replication)
     replication->has_missed = false;
 }
 
-/* It says from when on it pops; what is due before is left to others; and when all have heard that,
- * it does. */
+/* This node says from when on it pops; what is due before is left to others. When all have heard
+ * that, it pops. */
 void tr_catchup_run(struct tr_replication *replication)
 {
     TR_ASSERT(!tr_replication_is_popping(replication));
@@ -91,7 +91,8 @@ void tr_catchup_run(struct tr_replication *replication)
     tr_cover(replication->trial, RULE_CATCHUP);
     if (replication->catchup == CATCHUP_ANNOUNCED &&
         replication->time->now_ms > replication->announced_ms + replication->ahead_least_ms / 2) {
-        /* Too late to be true: it is announced once more, and on slow links with more time. */
+        /* The announced time is too near to be heard everywhere: it is announced once more, and on
+         * slow links with more time. */
         replication->catchup = CATCHUP_HEARING;
         tr_cover(replication->trial, RULE_ANNOUNCED_AGAIN);
         if (replication->ahead_least_ms < AHEAD_MOST_MS &&
@@ -119,7 +120,7 @@ void tr_catchup_run(struct tr_replication *replication)
     tr_peers_beat_now(replication->cluster);
 }
 
-/* Its loop stood still for so long that others took it for dead. */
+/* The loop of this node stood still for so long that others took it for dead. */
 void tr_catchup_notice(struct tr_replication *replication, struct tr_effects *out)
 {
     if (!tr_replication_is_popping(replication) || replication->wake_ms == TR_NEVER ||
@@ -140,9 +141,9 @@ tr_mono_ms tr_catchup_wake_at(const struct tr_replication *replication)
     return at > replication->time->now_ms ? at : replication->time->now_ms + LOOK_MS;
 }
 
-/* What is not kept now is sent again. While it catches up this node waits for that: it says that
- * it has missed something, and others that they owe nothing only when it has acknowledged
- * everything. */
+/* What is not stored now is sent again. While this node catches up it waits for that: it says that
+ * it has missed something, and the others say that nothing is pending for it only when it has
+ * acknowledged everything. */
 void tr_catchup_miss(struct tr_replication *replication, uint16_t peer)
 {
     TR_ASSERT(tr_is_other(replication, peer));
@@ -150,7 +151,7 @@ void tr_catchup_miss(struct tr_replication *replication, uint16_t peer)
         return;
     tr_cover(replication->trial, RULE_MISSED);
     replication->catchup = CATCHUP_HEARING;
-    replication->progress[peer].has_told = false;
+    replication->progress[peer].has_said_all = false;
     if (replication->has_missed)
         return;
     replication->has_missed = true;
@@ -171,7 +172,8 @@ static bool holds_lower(const struct tr_replication *replication, const struct t
     return tr_order_compare(&held.order, &order) < 0;
 }
 
-/* There is no room for a record. What is held of before it is others' to pop. */
+/* There is no room for a record that `peer` has sent. If a lower state of it is held here, others
+ * pop it. */
 void tr_catchup_pass_up(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *record)
 {
@@ -182,9 +184,9 @@ void tr_catchup_pass_up(struct tr_replication *replication, uint16_t peer,
     tr_catchup_miss(replication, peer);
 }
 
-/* While the log is full, what comes of a pop could not be kept: others make them. Nor is anything
- * kept of what others say of theirs: they owe that, and when there is room again, catching up waits
- * for it. */
+/* While the log is full, the outcome of a pop could not be stored: other nodes make the pops. Nor
+ * are the outcomes of their pops stored: those stay pending for this node, and when there is room
+ * again, it catches up and waits for them. */
 void tr_catchup_mind_log(struct tr_replication *replication)
 {
     bool is_exhausted = replication->log->is_exhausted;

@@ -25,8 +25,9 @@ void tr_catchup_notice(struct tr_replication *replication, struct tr_effects *ou
 /* That its log is full, or has room again. */
 void tr_catchup_mind_log(struct tr_replication *replication);
 
-/* What a node said could not be kept, and is sent again; while this node catches up, it waits for
- * that. Of a record: what is held of before it is others' to pop. */
+/* Something that `peer` sent could not be stored, and will be sent again: while this node catches
+ * up, it waits for that. `pass_up` is for a record: if a lower state of it is held here, the nodes
+ * that have the record pop it meanwhile. */
 void tr_catchup_miss(struct tr_replication *replication, uint16_t peer);
 void tr_catchup_pass_up(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *head);

@@ -8,9 +8,10 @@
 #include "replication/rebalance.h"
 #include "replication/set.h"
 
-/* A higher state of it was let go here, since those who should have that do. They may be unable to
- * reach this one, which would go on with what it has. Whether it should have that too is not known
- * here: only what is lower goes. */
+/* `peer` has sent a copy of a record, and a higher state of that record was dropped here, since its
+ * replica set has it. The nodes of the set may be unable to reach `peer`, which would go on with
+ * its older copy: so this node says what it dropped. Whether `peer` is itself of the set is not
+ * known here, so it drops only what is lower. */
 void tr_drop_pass_on(struct tr_replication *replication, uint16_t peer,
                      const struct tr_head *record, const struct tr_order *dropped)
 {
@@ -26,8 +27,9 @@ void tr_drop_pass_on(struct tr_replication *replication, uint16_t peer,
                         });
 }
 
-/* A write whose id is taken elsewhere goes; the other timer of that id is older, and lives. That is
- * not answered: who hears of a drop lets go what is older. */
+/* The id of a write turned out to be taken elsewhere: the write is removed, and the other timer of
+ * that id, which is older, lives. Nothing is answered: a node that hears that something was dropped
+ * drops what is older. */
 void tr_drop_take_back(struct tr_replication *replication, const struct tr_head *named)
 {
     struct tr_head held;
@@ -45,7 +47,8 @@ void tr_drop_take_back(struct tr_replication *replication, const struct tr_head 
     replication->store->remove(replication->store->context, ref);
 }
 
-/* Whether a drop leaves what is held here as it is, now or for good; then that is seen to. */
+/* Whether what is held here stays, now or for good, though `peer` asks to drop it; if so, `peer` is
+ * answered or the drop is asked for again. */
 static bool is_kept(struct tr_replication *replication, uint16_t peer, const struct tr_head *named,
                     uint64_t operation, tr_ref ref, const struct tr_head *held)
 {
@@ -57,7 +60,7 @@ static bool is_kept(struct tr_replication *replication, uint16_t peer, const str
     }
     if (operation != 0 && tr_is_same_write(held, named)) {
         tr_replication_wait(replication, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
-        return true; /* the very thing, and on its way */
+        return true; /* it is the very write that replaces the older one */
     }
     if (tr_order_compare(&held->order, &order) > 0) {
         tr_cover(replication->trial, RULE_DROP_REFUSED);
@@ -69,24 +72,26 @@ static bool is_kept(struct tr_replication *replication, uint16_t peer, const str
     }
     bool is_end = (held->flags & TR_RECORD_TOMBSTONE) != 0;
     if (operation == 0 && is_end && tr_order_compare(&held->order, &order) == 0) {
+        /* The tombstone may be the only one that names the nodes that have yet to hear of it. */
         tr_replication_wait(replication, named, TR_ARENA_NONE, THEN_DROPPED, peer, 0);
-        return true; /* it may be the only one to know who else is to hear of the end */
+        return true;
     }
     if (tr_store_state_of(replication->store, ref) == TR_STORE_BUSY &&
         tr_is_same_write(held, named)) {
         tr_cover(replication->trial, RULE_DROP_BUSY);
-        return true; /* it is asked again */
+        return true; /* the drop is sent again */
     }
     if (operation == 0 && !tr_dropped_can_note(replication, &named->key)) {
-        tr_hold_moved(replication, peer, named); /* likewise; and it is others' to pop */
+        tr_hold_moved(replication, peer, named); /* until the drop is sent again, others pop it */
         tr_catchup_miss(replication, peer);
         return true;
     }
     return false;
 }
 
-/* Of a record with hinted nodes not all nodes could be reached when it was written: who has
- * moved it may still reach fewer of them than this one does. They hear that it has moved on. */
+/* A record has hinted nodes when some node could not be reached as it was written: the node that
+ * moved it may still reach fewer of its holders than this one does. So this node passes on to them
+ * that the record has moved on. */
 static void spread_drop(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *named, const struct tr_head *held)
 {
@@ -136,7 +141,7 @@ void tr_drop_asked(struct tr_replication *replication, uint16_t peer, const stru
     }
     if (has_any ? !tr_replication_has_room(replication, &held)
                 : !tr_replication_can_wait(replication))
-        return; /* nothing is dropped or answered now: it is asked again */
+        return; /* nothing is dropped or answered now: the drop is sent again */
     if (ref == TR_ARENA_NONE)
         tr_cover(replication->trial, RULE_DROP_NOTHING);
     else if (tr_breaks(replication->trial, MUTANT_DROP_IS_TOMBSTONE))
@@ -157,9 +162,10 @@ void tr_drop_asked(struct tr_replication *replication, uint16_t peer, const stru
     tr_replication_wait(replication, named, TR_ARENA_NONE, THEN_DROPPED, peer, operation);
 }
 
-/* A node that this one shows its copy to has let a higher state of it go. What was replaced,
- * cancelled or popped goes here too. What has only moved is popped by those it moved to; but they
- * may be gone for good, and this the only copy: it is held back, until the other one takes it. */
+/* This node sent its copy to `peer`, which says that it has dropped a higher state of the record.
+ * If that was another version or a later pop, the copy here is dropped, too. If the record had only
+ * moved, the nodes it moved to pop it; but they may be gone for good, and this may be the only
+ * copy: it stays, is held back for a while, and is sent to `peer` again until that takes it. */
 static void give_way(struct tr_replication *replication, uint16_t peer, const struct tr_head *named)
 {
     TR_ASSERT(tr_is_other(replication, peer));
@@ -174,7 +180,7 @@ static void give_way(struct tr_replication *replication, uint16_t peer, const st
         return;
     if (tr_is_same_write(&held, named) && named->order.sequence == held.order.sequence) {
         tr_hold_moved(replication, peer, named);
-        tr_rebalance_look(replication, ref, &held, false); /* from now on it is shown to that one */
+        tr_rebalance_look(replication, ref, &held, false); /* it is sent to `peer` from now on */
         return;
     }
     if (!tr_replication_has_room(replication, &held) ||
@@ -202,7 +208,7 @@ void tr_drop_heard(struct tr_replication *replication, uint16_t peer, const stru
         tr_pending_send_copy(replication, peer, &held);
         return;
     }
-    if (tr_set_is_listed(&held, peer)) {
+    if (tr_set_has(&held, peer)) {
         if ((held.flags & TR_RECORD_TOMBSTONE) != 0)
             tr_pending_mark(replication, ref, &held, peer); /* it was there, and is forgotten */
         return;
@@ -213,5 +219,5 @@ void tr_drop_heard(struct tr_replication *replication, uint16_t peer, const stru
         tr_store_head(replication->store, ref, &held);
         tr_rebalance_look(replication, ref, &held, false);
     } else
-        tr_cover(replication->trial, RULE_ABSENT_TOLD);
+        tr_cover(replication->trial, RULE_ABSENT_DROPS);
 }

@@ -17,12 +17,12 @@ void tr_drop_asked(struct tr_replication *replication, uint16_t peer, const stru
                    uint64_t operation);
 void tr_drop_take_back(struct tr_replication *replication, const struct tr_head *named);
 
-/* It is gone there, as an operation of this node has asked or not; or, if it is wanted, it has not
- * come yet. */
+/* `peer` says that it has dropped a record, since an operation of this node asked for that or not;
+ * or, if it is wanted, that the record has not come there yet. */
 void tr_drop_heard(struct tr_replication *replication, uint16_t peer, const struct tr_head *named,
                    bool is_asked, bool is_wanted);
 
-/* Tells a node that shows a record that a higher state of it was dropped here. */
+/* Answers a node that has sent a copy: a higher state of that record was dropped here. */
 void tr_drop_pass_on(struct tr_replication *replication, uint16_t peer, const struct tr_head *head,
                      const struct tr_order *dropped);
 

@@ -49,7 +49,7 @@ static void put_record(const struct tr_replication *replication, struct tr_write
     struct tr_frame_names names;
     names.due_in_ms = (int64_t)(head->due_ms - replication->time->steady_ms);
     for (unsigned i = 0; i < head->replicas.count; i++)
-        names.list[i] = tr_member_address(replication->cluster, head->replicas.members[i]);
+        names.replicas[i] = tr_member_address(replication->cluster, head->replicas.members[i]);
     for (unsigned i = 0; i < head->from.count; i++)
         names.from[i] = tr_member_address(replication->cluster, head->from.members[i]);
     replication->store->encode(writer, whole, &names);

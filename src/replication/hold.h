@@ -18,18 +18,22 @@
 /* Another node says that it makes this pop. */
 void tr_hold_claim(struct tr_replication *replication, uint16_t peer, const struct tr_head *head);
 
-/* An outcome, by a record that is not here: what comes before it has been popped. */
+/* `peer` has popped the record at this order, or a later one, and that state is not here yet: a
+ * copy here of a lower order is not popped. */
 void tr_hold_past(struct tr_replication *replication, uint16_t peer, const struct tr_head *outcome);
 
-/* A move, by a record that is not here: what comes of before it is popped by others. */
+/* `peer` says that the record has moved on to this order, and that state is not here: a copy here
+ * of a lower order is popped by the nodes it moved to. */
 void tr_hold_moved(struct tr_replication *replication, uint16_t peer, const struct tr_head *head);
 
-/* Who has shown that it moved, beyond this state of it; or TR_MEMBER_NONE. */
+/* The node that said that the record has moved on beyond this order; or TR_MEMBER_NONE. */
 uint16_t tr_hold_moved_by(const struct tr_replication *replication, const struct tr_head *head);
 
-/* A write that its coordinator, this node if it is 0, may stamp anew is held back until that has
- * decided: prepared before it is stored, opened after. Where there is no room to remember that, it
- * is due when that must have been. */
+/* A write that replaces another may meet a higher version, and then its coordinator (`peer`; 0 is
+ * this node) stamps it anew. Until the coordinator has decided, the write must not pop. Before it
+ * is stored it is prepared: if the table has no room for a note, it is made due when the
+ * coordinator must have decided. After that it is opened: the note is made. When the decision is
+ * heard it is closed. */
 void tr_hold_prepare(const struct tr_replication *replication, uint16_t peer, struct tr_head *head);
 void tr_hold_open(struct tr_replication *replication, uint16_t peer, const struct tr_head *head);
 void tr_hold_close(struct tr_replication *replication, const struct tr_head *head);

@@ -111,7 +111,7 @@ void tr_operation_renumber(struct tr_replication *replication, struct tr_operati
     operation->number = next;
 }
 
-/* ---- members that were asked or told ---- */
+/* ---- members that were asked something ---- */
 
 void tr_operation_open(struct tr_operation *operation, uint32_t member)
 {
@@ -131,7 +131,7 @@ void tr_operation_close(struct tr_operation *operation, uint32_t member)
     operation->open[member / 64] &= ~((uint64_t)1 << member % 64);
 }
 
-/* One that went down does not answer any more. */
+/* A member that went down does not answer any more. */
 bool tr_operation_has_open(const struct tr_replication *replication,
                            const struct tr_operation *operation)
 {

@@ -6,7 +6,7 @@
  *
  *   reading   what do others hold? A read ends here (read.c)
  *   writing   to the replica set, until enough have it (write.c)
- *   dropping  those who may hold what was replaced are told to drop it (write.c)
+ *   dropping  those who may hold what was replaced are asked to drop it (write.c)
  *   answered
  *
  * Owns:    the operations, and the record of each.
@@ -17,9 +17,10 @@
 
 #include "replication/replication.h"
 
-/* A request's patience, or what twice a round trip takes: after it somebody stands in for who is
- * silent, after twice as much it is answered with what there is, and after four times as much who
- * is to be told has been waited for long enough. */
+/* The patience of a request, unless twice a round trip takes longer. When it is over, other nodes
+ * are hinted for those that are silent; after twice as long the client is answered if any node has
+ * the record; after four times as long the nodes that were asked to drop what was replaced are
+ * waited for no more. */
 #define SILENT_MS      250
 #define TRIP_BESIDE_MS 50 /* what a sync takes, and more */
 
@@ -59,22 +60,21 @@ struct tr_operation {
     tr_mono_ms started_ms;
     uint64_t patience_ms; /* after which somebody is hinted for who is silent */
     uint8_t factor;       /* copies wanted */
-    uint8_t list_count;
-    uint16_t list[TR_SET_MAX];
-    uint8_t done;   /* places of the list that have it */
+    uint8_t replica_count;
+    uint16_t replicas[TR_SET_MAX];
+    uint8_t done;   /* places of the replica set that have the record */
     uint8_t above;  /* that have a higher version, which is as good */
     uint8_t failed; /* that will not */
     uint8_t tries;
-    bool is_late;     /* stand-ins for the silent were asked; or all, once more */
+    bool is_late;     /* nodes were hinted for the silent; or all were asked once more */
     bool is_drawn;    /* its id, which may be drawn again */
     bool is_found;    /* somebody holds it */
     bool is_complete; /* everybody was asked who has it, if anybody has */
     tr_timer_id id;
     uint64_t version;
-    uint64_t argument; /* of what is performed */
-    uint64_t filter;   /* of the id that the client gave */
-    uint64_t
-        open[TR_LOG_NODES_MAX / 64]; /* bits: members that were asked or told, and are silent */
+    uint64_t argument;                    /* of what is performed */
+    uint64_t filter;                      /* of the id that the client gave */
+    uint64_t open[TR_LOG_NODES_MAX / 64]; /* bits: members that have yet to answer */
 };
 
 /* Begins what a client asks: of a write with its record, else with one that has the id and the
@@ -117,7 +117,7 @@ void tr_operation_finish(struct tr_replication *replication, struct tr_operation
                          struct tr_effects *out); /* 200 */
 void tr_operation_end(struct tr_replication *replication, struct tr_operation *operation);
 void tr_operation_renumber(struct tr_replication *replication, struct tr_operation *operation);
-/* Members that were asked or told, and have not answered. */
+/* Members that were asked something, and have not answered. */
 void tr_operation_open(struct tr_operation *operation, uint32_t member);
 void tr_operation_close(struct tr_operation *operation, uint32_t member);
 bool tr_operation_is_open(const struct tr_operation *operation, uint32_t member);
@@ -144,14 +144,14 @@ void tr_write_begin(struct tr_replication *replication, struct tr_operation *ope
 void tr_write_answered(struct tr_replication *replication, struct tr_operation *operation,
                        uint16_t member, enum tr_frame_result result, const struct tr_whole *held,
                        struct tr_effects *out);
-/* One that was not waited for any more has it, too. */
+/* A node has stored the record after the operation went on without it. */
 void tr_write_late(struct tr_operation *operation, uint16_t member);
-/* One that was told to let go has something higher. */
+/* A node that was asked to drop what was replaced holds something higher. */
 void tr_write_contested(struct tr_replication *replication, struct tr_operation *operation,
                         uint16_t member, const struct tr_whole *held, struct tr_effects *out);
 void tr_write_conclude(struct tr_replication *replication, struct tr_operation *operation,
                        bool is_over, struct tr_effects *out);
-/* Nothing more is to be told: it is decided, and answered. */
+/* All have answered, or time is up: the write is decided, and the client answered. */
 void tr_write_finish(struct tr_replication *replication, struct tr_operation *operation,
                      struct tr_effects *out);
 void tr_write_hint(struct tr_replication *replication, struct tr_operation *operation,

@@ -15,8 +15,9 @@ _Static_assert(FRESH_MS < TR_PENDING_AGAIN_MS, "what is fresh is not sent again"
 
 /* ---- who has what ---- */
 
-/* Whether the node that made a write may still be busy with it: it may find that the id is taken,
- * and take it back. Until then nobody else passes it on; who lacks it later is sent it then. */
+/* Whether the coordinator of a write may still be busy with it: it may find that the id is taken,
+ * and take the write back. Until then nobody else passes the record on; a node that lacks it later
+ * is sent it then. */
 bool tr_pending_is_fresh(const struct tr_replication *replication, const struct tr_head *record)
 {
     uint64_t clock_ms = tr_clock_now(replication->cluster) >> 16;
@@ -36,11 +37,12 @@ void tr_pending_mark(struct tr_replication *replication, tr_ref ref, const struc
                            tr_store_acked(replication->store, ref) | (uint8_t)(1u << place));
 }
 
-/* Not one that moves and comes from there: who moves it tells it to let go. */
+/* Whether the node is to drop the record rather than to have it. Not of a record that moves from
+ * that node: the node that moves it sends the drop. */
 bool tr_pending_is_drop(const struct tr_head *record, uint16_t peer)
 {
     TR_ASSERT(tr_set_is_bounded(record));
-    return !tr_set_is_listed(record, peer) && tr_set_is_named(record, peer) &&
+    return !tr_set_has(record, peer) && tr_set_is_named(record, peer) &&
            (record->flags & TR_RECORD_MOVING) == 0;
 }
 
@@ -50,10 +52,10 @@ static bool is_pending(const struct tr_replication *replication, tr_ref ref, uin
     TR_ASSERT(tr_is_other(replication, peer));
     TR_ASSERT(ref != TR_ARENA_NONE);
     if (tr_store_state_of(replication->store, ref) == TR_STORE_UNSAFE)
-        return false; /* when it is durable, its set hears of it */
+        return false; /* when it is durable, it is sent to its set */
     unsigned place = tr_set_place_of(record, peer);
-    if (place ==
-        record->replicas.count) /* of those it comes from who moves it knows who has let go */
+    /* Only the node that moves a record knows which of its old holders have dropped it. */
+    if (place == record->replicas.count)
         return tr_set_is_named(record, peer) &&
                (tr_pending_is_drop(record, peer) ||
                 (replication->log->is_running && tr_set_mover(replication, record) == 0));
@@ -113,7 +115,7 @@ void tr_pending_send(struct tr_replication *replication, uint16_t peer,
         tr_pending_send_copy(replication, peer, record);
 }
 
-/* Each node that is named has a moment to say that it has it. */
+/* Each node that the record names has a moment to acknowledge it. */
 void tr_pending_add(struct tr_replication *replication, tr_ref ref, const struct tr_head *record)
 {
     TR_ASSERT(ref != TR_ARENA_NONE);
@@ -136,7 +138,8 @@ void tr_pending_add(struct tr_replication *replication, tr_ref ref, const struct
     }
 }
 
-/* What is owed longest; what is no longer owed falls out. False: nothing is. */
+/* The record that is pending longest for a node. Entries of records that it has acknowledged
+ * meanwhile are taken out. False: nothing is pending. */
 static bool first_pending(struct tr_replication *replication, uint16_t index,
                           struct tr_fifo_entry *entry, struct tr_head *record)
 {
@@ -151,8 +154,8 @@ static bool first_pending(struct tr_replication *replication, uint16_t index,
     return false;
 }
 
-/* Those who were told and have not said that they have it. The queue is in the order of due times:
- * behind one that is not due none is. */
+/* Sends again what the node was sent a second ago and has not acknowledged. The queue is in the
+ * order of due times: if the first entry is not due, none is. */
 void tr_pending_run(struct tr_replication *replication, uint16_t index)
 {
     TR_ASSERT(tr_is_other(replication, index));
@@ -167,9 +170,10 @@ void tr_pending_run(struct tr_replication *replication, uint16_t index)
     while (first_pending(replication, index, &entry, &record) &&
            entry.due_ms <= replication->time->now_ms && peer->count < WINDOW) {
         tr_fifo_pop(&progress->pending, replication->arena);
-        /* Who moves a record from there tells it to let go when others have it; but one that has
-         * missed something must not go on with what it has until then. */
-        bool is_sent = tr_set_is_listed(&record, index) || tr_pending_is_drop(&record, index) ||
+        /* A node from which the record moves is sent a drop by the mover, when others have the
+         * record, and nothing before. But if it has missed something, it must not go on with the
+         * state it has: then it is sent the record. */
+        bool is_sent = tr_set_has(&record, index) || tr_pending_is_drop(&record, index) ||
                        progress->has_missed;
         if (!is_sent)
             continue;
@@ -193,8 +197,9 @@ bool tr_pending_is_empty(struct tr_replication *replication, uint16_t index)
 
 /* ---- what happens here ---- */
 
-/* A new record goes whole; of a change, its order and times. While it moves its old list hears the
- * same, since it pops; else who is not listed is to let go. */
+/* Sends a record to every node that it names: all of it if it is new to them, else its new order
+ * and times. While it moves the nodes of the old set are sent the same, since they pop it; when it
+ * does not, a node outside the set is sent a drop. */
 void tr_pending_send_all(struct tr_replication *replication, const struct tr_head *record,
                          enum tr_message_kind kind)
 {
@@ -202,9 +207,9 @@ void tr_pending_send_all(struct tr_replication *replication, const struct tr_hea
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_set_names(record, names);
     for (unsigned i = 0; i < count; i++) {
-        bool is_told =
-            tr_set_is_listed(record, names[i]) || !tr_breaks(replication->trial, MUTANT_ONE_LIST);
-        if (names[i] == 0 || !is_told)
+        bool is_meant =
+            tr_set_has(record, names[i]) || !tr_breaks(replication->trial, MUTANT_ONE_SET);
+        if (names[i] == 0 || !is_meant)
             continue;
         if (tr_pending_is_drop(record, names[i]))
             tr_pending_send_drop(replication, names[i], record);
@@ -219,7 +224,8 @@ void tr_pending_replicate(struct tr_replication *replication, tr_ref ref, enum t
     TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_head record;
     tr_store_head(replication->store, ref, &record);
-    /* Beyond a pop that has failed nobody is told before the failed one is safe here. */
+    /* After a failed pop has split off, the timer itself is not sent before the split-off part is
+     * durable here. */
     if (how == REPLICATE_AT_ONCE && replication->split_batch > replication->log->durable)
         how = REPLICATE_DURABLE;
     if (how == REPLICATE_PART)

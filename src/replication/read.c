@@ -8,7 +8,8 @@
 #include "replication/rebalance.h"
 #include "replication/set.h"
 
-/* What it keeps of a read is found; of a create, is to be written. */
+/* Looks at what this node holds. The record that an operation keeps is, of a read, the highest
+ * found; of a create, the one to be written. */
 static void look_here(struct tr_replication *replication, struct tr_operation *operation)
 {
     TR_ASSERT(operation->kind != OPERATION_PERFORM);
@@ -96,7 +97,7 @@ static void hear(struct tr_replication *replication, struct tr_operation *operat
         return;
     operation->is_found = true;
     if (operation->kind == OPERATION_CREATE)
-        return; /* what it keeps is to be written */
+        return; /* the operation keeps the record that is to be written */
     struct tr_whole best;
     if (operation->record != TR_ARENA_NONE)
         tr_operation_unpack(replication, operation, &best);

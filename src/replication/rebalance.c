@@ -23,8 +23,9 @@ _Static_assert(BUSY_SLICE <= QUIET_SLICE && QUIET_SLICE <= WALK_SLICE,
                "a step changes no more records than it looks at");
 _Static_assert(WALK_SLICE > TR_PARTS_MAX + 1, "all parts of a timer are of one slice");
 
-/* One that has left, and does not know it, is not asked; unless this one knows of nobody else: then
- * it is this one that has not heard. */
+/* Whether all nodes that are up have the view of this one. A node that is not in the view is left
+ * out: it has left, and may not know it yet. But if this node's own view names nobody else, such a
+ * node counts: then it is this node that has yet to hear of the view. */
 static bool views_agree(const struct tr_replication *replication)
 {
     TR_ASSERT(replication->cluster->view.count > 0);
@@ -39,8 +40,8 @@ static bool views_agree(const struct tr_replication *replication)
     return true;
 }
 
-/* For a node that stops or starts others are hinted; for this one too, and it may be the last to
- * know. */
+/* Also while a node stops or starts: others are hinted for it. That holds for this node, too, which
+ * may be the last to know. */
 bool tr_rebalance_is_wide(const struct tr_replication *replication)
 {
     bool is_wide = replication->rebalance.is_rebalancing || !replication->log->is_running;
@@ -61,7 +62,8 @@ bool tr_rebalance_is_view_new(const struct tr_replication *replication)
     return replication->time->now_ms < replication->rebalance.changed_ms + JOIN_MS;
 }
 
-/* The others hear of it at once: a write that is acknowledged must reach what is not in place. */
+/* The other nodes hear of it at once, by a heartbeat: while records are not in place, writes go to
+ * every node. */
 static void set_rebalancing(struct tr_replication *replication, bool is_rebalancing)
 {
     if (replication->rebalance.is_rebalancing == is_rebalancing)
@@ -101,9 +103,9 @@ static void offer(struct tr_replication *replication, uint16_t mover, const stru
     }
 }
 
-/* A node has said that the record has moved on from what is held here, though by what this one sees
- * it is where it belongs: who moved it is not reached from here. What that node says holds the pop
- * back for a moment, so it is asked again. */
+/* The node `ahead` has said that the record has moved on from the state held here, though by this
+ * node's view it is where it belongs: the node that moved it cannot be reached from here. What
+ * `ahead` said holds the pop back for a while, so the copy is sent to it again. */
 static void show_again(struct tr_replication *replication, uint16_t ahead,
                        const struct tr_head *record, bool may_send)
 {
@@ -134,8 +136,9 @@ static bool may_change(const struct tr_replication *replication, tr_ref ref,
     return may && tr_replication_has_room(replication, record);
 }
 
-/* Who has just joined is waited for, rather than to find a stand-in and move it twice. So are those
- * that a record names if the view names nobody: this node may have yet to hear of them. */
+/* A node that has just joined is waited for: if another one were hinted for it, the record would
+ * move twice. So are the nodes that a record names if the view names nobody else: this node may
+ * have yet to hear of them. */
 static bool is_too_soon(const struct tr_replication *replication, const struct tr_head *record)
 {
     TR_ASSERT(record->factor > 0);
@@ -149,7 +152,7 @@ static bool is_too_soon(const struct tr_replication *replication, const struct t
     return (!are_up || is_alone) && tr_rebalance_is_view_new(replication);
 }
 
-/* It gets its new list, and comes from where it is. */
+/* The record gets its new replica set; the nodes of the old one become its `from`. */
 static void begin(struct tr_replication *replication, tr_ref ref, struct tr_head *record)
 {
     TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) == 0);
@@ -195,7 +198,7 @@ static void finish(struct tr_replication *replication, tr_ref ref, struct tr_hea
     record->from.count = 0;
     record->from.gone = 0;
     for (unsigned i = 0; i < old.from.count; i++) {
-        if (old.from.members[i] != 0 && !tr_set_is_listed(record, old.from.members[i]))
+        if (old.from.members[i] != 0 && !tr_set_has(record, old.from.members[i]))
             tr_set_remember(record, old.from.members[i]);
     }
     TR_ASSERT(tr_order_compare(&record->order, &old.order) > 0);
@@ -212,11 +215,11 @@ static void finish(struct tr_replication *replication, tr_ref ref, struct tr_hea
         ref = replication->store->change(replication->store->context, ref, &old, record);
     }
     tr_pending_replicate(replication, ref, has_absent ? REPLICATE_WHOLE : REPLICATE_DURABLE);
-    if (!tr_set_is_listed(record, 0))
+    if (!tr_set_has(record, 0))
         follow(replication, ref);
 }
 
-/* True: somebody is still to let go. */
+/* Sends drops to the old holders that are up. True: one of them has yet to drop the record. */
 static bool send_drops(struct tr_replication *replication, const struct tr_head *record,
                        bool may_send)
 {
@@ -224,7 +227,7 @@ static bool send_drops(struct tr_replication *replication, const struct tr_head 
     bool is_waiting = false;
     for (unsigned i = 0; i < record->from.count; i++) {
         uint16_t member = record->from.members[i];
-        if (member == 0 || tr_set_is_listed(record, member) ||
+        if (member == 0 || tr_set_has(record, member) ||
             !tr_peer_is_up(replication->cluster, member))
             continue;
         is_waiting = true;
@@ -236,7 +239,7 @@ static bool send_drops(struct tr_replication *replication, const struct tr_head 
     return is_waiting;
 }
 
-/* Nobody of the new list is only just starting: it would not pop. */
+/* Whether all nodes of the new set that are up pop: one that is only starting does not. */
 static bool can_take_over(const struct tr_replication *replication, const struct tr_head *record)
 {
     TR_ASSERT(record->replicas.count > 0);
@@ -260,22 +263,23 @@ static void advance(struct tr_replication *replication, tr_ref ref, struct tr_he
         bool is_same = count == record->replicas.count &&
                        memcmp(wanted, record->replicas.members, count * sizeof wanted[0]) == 0;
         if (!is_same)
-            begin(replication, ref, record); /* one of the new list is down: a stand-in */
-        return;                              /* else it is owed, and comes */
+            begin(replication, ref, record); /* one of the new set is down: another is hinted */
+        return;                              /* else the record is pending for them, and comes */
     }
     if (!send_drops(replication, record, may_send) && can_take_over(replication, record))
         finish(replication, ref, record);
 }
 
-/* A copy that is not wanted here goes when those who should have it do. */
+/* The replica set does not name this node: its copy is dropped when the set has the record. */
 static void leave(struct tr_replication *replication, tr_ref ref, const struct tr_head *record,
                   uint16_t mover, bool may_send)
 {
-    TR_ASSERT(!tr_set_is_listed(record, 0));
+    TR_ASSERT(!tr_set_has(record, 0));
     enum tr_store_state state = tr_store_state_of(replication->store, ref);
     if (!tr_set_has_enough(replication, ref, record) &&
         !tr_set_is_known(replication, ref, record)) {
-        if (mover != 0) /* it is owed to them; but they may have moved on, or be gone for good */
+        if (mover !=
+            0) /* it is pending for them; but they may have moved it on, or be gone for good */
             offer(replication, mover, record, may_send);
         return;
     }
@@ -288,8 +292,9 @@ static void leave(struct tr_replication *replication, tr_ref ref, const struct t
     tr_dropped_remove(replication, ref);
 }
 
-/* A tombstone stays where it is; but who is to have its timer by a new view may hold what it ended,
- * from a node that saw that view earlier. */
+/* A tombstone does not move. But by a new view its timer would be on other nodes, and those may
+ * hold the timer already, from a node that saw the view earlier: they are remembered in `from`, and
+ * sent drops. */
 static void address(struct tr_replication *replication, tr_ref ref, struct tr_head *record)
 {
     TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
@@ -327,7 +332,7 @@ static bool look_at(struct tr_replication *replication, tr_ref ref, struct tr_he
     }
     bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
     bool is_well = tr_set_is_placed(replication, record);
-    bool is_balanced = !is_moving && is_well && tr_set_is_listed(record, 0);
+    bool is_balanced = !is_moving && is_well && tr_set_has(record, 0);
     uint16_t ahead = tr_hold_moved_by(replication, record);
     if (is_balanced && (ahead == TR_MEMBER_NONE || ahead == 0))
         return false;
@@ -343,10 +348,10 @@ static bool look_at(struct tr_replication *replication, tr_ref ref, struct tr_he
         return true;
     }
     uint16_t mover = tr_set_mover(replication, record);
-    if (!is_moving && !tr_set_is_listed(record, 0) && (is_well || mover != 0))
+    if (!is_moving && !tr_set_has(record, 0) && (is_well || mover != 0))
         leave(replication, ref, record, mover, may_send);
     else if (!replication->log->is_running)
-        return true; /* one that stops lets go, and begins and ends nothing */
+        return true; /* a node that stops drops records, and begins and ends no move */
     else if (mover != 0)
         offer(replication, mover, record, may_send);
     else if (is_well)
@@ -410,7 +415,8 @@ static bool next_record(const struct tr_replication *replication, struct tr_inde
     return true;
 }
 
-/* Somebody asked for it, and hears how it went: that it is done, or, once, what it waits for. */
+/* The operator asked for this walk, and hears how it went: that it is done, or, once, what it waits
+ * for. */
 static void report(struct tr_replication *replication, bool is_left, struct tr_effects *out)
 {
     struct tr_rebalance *rebalance = &replication->rebalance;
@@ -421,11 +427,11 @@ static void report(struct tr_replication *replication, bool is_left, struct tr_e
         bool is_meant = replication->cluster->members[i].role != TR_ROLE_NONE;
         bool is_missing = is_meant && (!peer->is_up || peer->view != replication->cluster->view.id);
         is_complete &= !is_missing && !(peer->is_up && progress->is_behind);
-        if (!is_missing || rebalance->is_told ||
+        if (!is_missing || rebalance->is_reported ||
             replication->time->now_ms < rebalance->asked_ms + PATIENCE_MS)
             continue;
         tr_note(out, peer->is_up ? TR_NOTE_REBALANCE_VIEW : TR_NOTE_REBALANCE_DOWN, 0, i);
-        rebalance->is_told = true;
+        rebalance->is_reported = true;
     }
     if (!rebalance->is_asked || !is_complete)
         return;
@@ -446,7 +452,7 @@ static void end_walk(struct tr_replication *replication, struct tr_effects *out)
     bool is_left = rebalance->found > 0 || rebalance->is_missed || rebalance->moves.count > 0;
     rebalance->to_rebalance = rebalance->found;
     report(replication, is_left, out);
-    bool is_again = is_left || (rebalance->is_asked && !rebalance->is_told);
+    bool is_again = is_left || (rebalance->is_asked && !rebalance->is_reported);
     rebalance->again_ms = is_again ? replication->time->now_ms + AGAIN_MS : TR_NEVER;
     if (tr_breaks(replication->trial, MUTANT_PAGE_BY_DUE))
         rebalance->again_ms = TR_NEVER;
@@ -510,7 +516,7 @@ static bool is_under_way(const struct tr_replication *replication, tr_ref ref)
         return false;
     tr_store_head(replication->store, ref, &record);
     return (record.flags & TR_RECORD_TOMBSTONE) == 0 &&
-           ((record.flags & TR_RECORD_MOVING) != 0 || !tr_set_is_listed(&record, 0));
+           ((record.flags & TR_RECORD_MOVING) != 0 || !tr_set_has(&record, 0));
 }
 
 /* Moves under way: acknowledgements take them on. Those that do not come are looked at now and
@@ -539,7 +545,7 @@ static void run_moves(struct tr_replication *replication)
 void tr_rebalance_asked(struct tr_replication *replication)
 {
     replication->rebalance.is_asked = true;
-    replication->rebalance.is_told = false;
+    replication->rebalance.is_reported = false;
     replication->rebalance.asked_ms = replication->time->now_ms;
     for (uint32_t i = 1; i < replication->cluster->member_count; i++)
         replication->progress[i].is_behind = true;

@@ -11,7 +11,7 @@
  *     the view places it elsewhere, or a hinted node is no longer needed:
  *   moving     a new replica set, `from` the old one; sent to both; copies pending for the new set
  *     enough of the new set have it:
- *   dropping   those of the old set that are not of the new one are told to drop it
+ *   dropping   those of the old set that are not of the new one are sent drops
  *     all of them have, or are down:
  *   settled    the new set hears of it, and pops from now on; who is down stays in `from`, and is
  *              told when it comes back

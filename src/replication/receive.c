@@ -10,9 +10,10 @@
 #include "replication/replica.h"
 #include "replication/set.h"
 
-/* When a record that is only looked at is due, by our clock, and who holds it, by our indexes. */
-static void localize(const struct tr_replication *replication, struct tr_head *head,
-                     const struct tr_frame_names *names)
+/* A record in an answer, which is only read: when it is due by this node's clock, and which nodes
+ * hold it by its indexes. */
+static void read_names(const struct tr_replication *replication, struct tr_head *head,
+                       const struct tr_frame_names *names)
 {
     TR_ASSERT(tr_set_is_bounded(head));
     int64_t now_ms = (int64_t)replication->time->steady_ms;
@@ -21,7 +22,7 @@ static void localize(const struct tr_replication *replication, struct tr_head *h
     for (unsigned i = 0; i < head->from.count; i++)
         head->from.members[i] = tr_member_find(replication->cluster, names->from[i]);
     for (unsigned i = 0; i < head->replicas.count; i++)
-        head->replicas.members[i] = tr_member_find(replication->cluster, names->list[i]);
+        head->replicas.members[i] = tr_member_find(replication->cluster, names->replicas[i]);
 }
 
 static void hear_writes(struct tr_replication *replication, uint16_t peer, struct tr_reader *reader)
@@ -57,7 +58,7 @@ static void hear_answers(struct tr_replication *replication, uint16_t peer,
             return;
         }
         if (has_record)
-            localize(replication, &whole.head, &names);
+            read_names(replication, &whole.head, &names);
         tr_operation_answered(replication, operation, peer, result, has_record ? &whole : NULL,
                               out);
     }

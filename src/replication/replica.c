@@ -16,9 +16,9 @@
 
 _Static_assert(CLAIMED_BY_MS < TR_POSITION_MS, "a claim comes before the next in turn acts");
 
-/* What is overdue counts from now: the nodes before this one in the list have only now heard of it
- * too, or are about to make it. After a position's time, or almost, somebody may have begun to, and
- * has a moment to claim it. */
+/* A pop that is overdue is due from now on: the nodes before this one in the replica set have only
+ * now heard of it, too, or are about to make it. When it is overdue by a position's time, or
+ * almost, one of them may have begun to, and has a moment to claim it. */
 static void set_due(const struct tr_replication *replication, struct tr_head *record,
                     int64_t due_in_ms)
 {
@@ -26,7 +26,7 @@ static void set_due(const struct tr_replication *replication, struct tr_head *re
     uint64_t wait_ms = late_ms + TR_SUSPECT_MS >= TR_POSITION_MS ? CLAIMED_BY_MS : 0;
     record->due_ms = replication->time->steady_ms + (due_in_ms > 0 ? (uint64_t)due_in_ms : wait_ms);
     record->lag_ms += late_ms + wait_ms;
-    TR_ASSERT(record->due_ms >= replication->time->steady_ms); /* nothing pops for being told of */
+    TR_ASSERT(record->due_ms >= replication->time->steady_ms); /* it is not popped in the past */
 }
 
 /* Whoever says something else is not to be trusted. */
@@ -36,7 +36,8 @@ static bool is_sane(const struct tr_head *head)
            head->order.moves < UINT32_MAX / 2 && head->order.attempt <= TR_ATTEMPT_MAX;
 }
 
-/* Nodes by our indexes, times by our clock. False: nothing to be stored, or no room for a name. */
+/* A record that another node sent, with the nodes by this node's indexes and the times by its
+ * clock. False: it cannot be stored, or there is no room for the name of a node. */
 static bool localize(struct tr_replication *replication, struct tr_whole *whole,
                      const struct tr_frame_names *names)
 {
@@ -49,7 +50,7 @@ static bool localize(struct tr_replication *replication, struct tr_whole *whole,
         return false;
     for (unsigned i = 0; i < head->replicas.count; i++) {
         head->replicas.members[i] =
-            tr_member_intern(replication->cluster, names->list[i], HEARSAY_MAX);
+            tr_member_intern(replication->cluster, names->replicas[i], HEARSAY_MAX);
         if (head->replicas.members[i] == TR_MEMBER_NONE)
             return false;
     }
@@ -78,8 +79,10 @@ static int compare(const struct tr_replication *replication, const struct tr_hea
     return order != 0 ? order : (mine > other) - (mine < other);
 }
 
-/* Whoever held what is replaced here, and is not named any more, must hear of it. While it moves,
- * who moves it sees to that; but of those who were to be told already that node may not know. */
+/* `record` replaces `held`. A node that `held` names and `record` does not may hold an older copy,
+ * so `record` remembers it in `from`: it is to drop that. While `record` moves, the node that moves
+ * it has the nodes of the old set drop it; but of those that were in `from` before, that node may
+ * not know. */
 static void inherit(const struct tr_replication *replication, struct tr_head *record,
                     const struct tr_head *held)
 {
@@ -98,7 +101,7 @@ static void inherit(const struct tr_replication *replication, struct tr_head *re
     }
 }
 
-/* Only where it belongs differs. */
+/* The two stand for the same attempt at the same pop; only their replica sets may differ. */
 static bool is_same_pop(const struct tr_head *a, const struct tr_head *b)
 {
     TR_ASSERT(tr_key_equals(&a->key, &b->key));
@@ -156,7 +159,8 @@ static enum tr_frame_result judge(const struct tr_replication *replication, enum
     return is_stale ? TR_RESULT_STALE : TR_RESULT_STORED;
 }
 
-/* Who is named by an older state of what is held, and by that alone, has missed what came after. */
+/* An older state of what is held has come late. A node that it names, and the held one does not,
+ * has missed what came after: it is remembered in `from`. */
 static void adopt(struct tr_replication *replication, tr_ref ref, const struct tr_head *older)
 {
     TR_ASSERT(ref != TR_ARENA_NONE);
@@ -234,7 +238,8 @@ void tr_replica_write(struct tr_replication *replication, uint16_t peer, uint64_
     tr_ref ref = TR_ARENA_NONE;
     enum tr_frame_result result = TR_RESULT_FULL;
     bool is_sound = localize(replication, whole, names);
-    /* One that stops is not counted on; but what it holds it does not show after it has ended. */
+    /* A node that stops takes no new record; but a write that ends what it holds it stores, so that
+     * nobody is shown the old one. */
     bool is_stopping = !replication->log->is_running;
     bool is_taken = (!is_stopping && !tr_peer_knows_more(replication->cluster, peer)) ||
                     tr_store_find(replication->store, &head->key) != TR_ARENA_NONE;
@@ -262,8 +267,9 @@ void tr_replica_write(struct tr_replication *replication, uint16_t peer, uint64_
         tr_replication_answer(replication, peer, operation, head, result);
 }
 
-/* It is let go here for a higher one that does not name this node; so is what others hold of it,
- * but for who has shown it: that one may be the only one to have it. */
+/* `peer` has sent `record`, which is higher than what is held here and does not name this node: the
+ * copy here is dropped. The other nodes that the copy names are sent a drop, but not `peer`: it may
+ * be the only one that has `record`. */
 static void learn(struct tr_replication *replication, uint16_t peer, const struct tr_head *record,
                   tr_ref ref, const struct tr_head *held)
 {
@@ -273,7 +279,7 @@ static void learn(struct tr_replication *replication, uint16_t peer, const struc
     unsigned count = tr_set_names(held, names);
     if (tr_store_state_of(replication->store, ref) == TR_STORE_BUSY ||
         !tr_dropped_can_note(replication, &held->key)) {
-        tr_hold_moved(replication, peer, record); /* it is met again when that has ended */
+        tr_hold_moved(replication, peer, record); /* the copy is looked at again later */
         return;
     }
     for (unsigned i = 0; i < count; i++) {
@@ -286,8 +292,8 @@ static void learn(struct tr_replication *replication, uint16_t peer, const struc
     tr_dropped_remove(replication, ref);
 }
 
-/* Whether a node shows a record that moves and comes from there, though it had let that go: a write
- * came late, and it would pop beside those to whom the record moves. */
+/* Whether `peer`, from which the record moves, had dropped it already and has it again: a write
+ * came late there, and it would pop beside the nodes that the record moves to. */
 static bool has_come_back(const struct tr_replication *replication, uint16_t peer,
                           const struct tr_head *record, tr_ref ref)
 {
@@ -323,14 +329,14 @@ static bool is_too_late(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *head)
 {
     TR_ASSERT(tr_set_is_named(head, 0));
-    bool is_past = (head->flags & TR_RECORD_MOVING) != 0 && !tr_set_is_listed(head, 0);
+    bool is_past = (head->flags & TR_RECORD_MOVING) != 0 && !tr_set_has(head, 0);
     const struct tr_order *dropped = tr_dropped_find(replication, head);
     if (!is_past && dropped == NULL)
         return false;
     tr_cover(replication->trial, RULE_MOVED);
-    if (dropped == NULL) /* its write may be yet to come, and counts, but others pop it */
+    if (dropped == NULL) /* its write may be yet to come, and counts as stored, but others pop it */
         tr_hold_moved(replication, peer, head);
-    else if (tr_set_is_listed(head, 0))
+    else if (tr_set_has(head, 0))
         tr_drop_pass_on(replication, peer, head, dropped);
     return true;
 }
@@ -387,7 +393,7 @@ void tr_replica_copy(struct tr_replication *replication, uint16_t peer, struct t
     tr_ref ref = store->find(store->context, &head->key, &has_any);
     if (ref == TR_ARENA_NONE && !replication->log->is_running)
         return; /* one that stops takes nothing more: it may be for good */
-    bool is_new = ref == TR_ARENA_NONE && tr_set_is_listed(head, 0);
+    bool is_new = ref == TR_ARENA_NONE && tr_set_has(head, 0);
     if (is_new &&
         (tr_peer_knows_more(replication->cluster, peer) || !may_grow(replication, head, false)))
         return; /* it is offered again */
@@ -399,8 +405,9 @@ void tr_replica_copy(struct tr_replication *replication, uint16_t peer, struct t
         store_copy(replication, peer, whole, ref, has_any);
 }
 
-/* Of one that is over nothing but the head is kept; and if it was moving, it has arrived. Who
- * held it before is told by everybody, since the node that has ended it may not reach all. */
+/* A record that has ended becomes a tombstone: nothing but its head. If it was moving, it has
+ * arrived. Its old holders are sent drops by every node that holds the tombstone, since the node
+ * that ended it may not reach them all. */
 static tr_ref put_tombstone(struct tr_replication *replication, tr_ref ref,
                             const struct tr_head *held, struct tr_whole *whole)
 {
@@ -415,8 +422,8 @@ static tr_ref put_tombstone(struct tr_replication *replication, tr_ref ref,
     return ref;
 }
 
-/* An outcome has overtaken what it is about. The whole record is asked for; what comes first, an
- * older state of it, is not popped, since that has been. */
+/* The outcome of a pop has come before the record that it is about. The whole record is asked for;
+ * should an older state of it come first, its pop is not made, since it was made elsewhere. */
 static void await_record(struct tr_replication *replication, uint16_t peer,
                          const struct tr_head *outcome)
 {
@@ -488,7 +495,7 @@ void tr_replica_outcome(struct tr_replication *replication, uint16_t peer,
     if (!tr_is_same_write(&held, outcome) || check != tr_set_check(replication, &held) ||
         has_arrived) {
         if (order < 0)
-            await_record(replication, peer, outcome); /* where it comes from is not known here */
+            await_record(replication, peer, outcome); /* its replica set is not known here */
         return;
     }
     if (order > 0 || (is_over && (outcome->flags & TR_RECORD_TOMBSTONE) == 0)) {

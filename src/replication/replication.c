@@ -23,8 +23,8 @@ bool tr_replication_has_room(const struct tr_replication *replication, const str
            tr_log_has_room(replication->log, tr_log_head_bound(head) + ROOM_BESIDE, false);
 }
 
-/* Whether it tells what the other node is to have: if that is lost, the store is walked for it. Of
- * the rest somebody asks again. */
+/* Whether a message brings the other node something that is pending for it: if the message is lost,
+ * the store is walked. The others are asked for again. */
 static bool is_of_record(enum tr_message_kind kind)
 {
     TR_ASSERT(kind < MESSAGE_KINDS);

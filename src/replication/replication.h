@@ -43,13 +43,13 @@ enum tr_then {
     THEN_ANSWER,    /* answer a client; token 0: nobody. Its store does that */
     THEN_OPERATION, /* this node's own copy of a client's write is there: token = the operation */
     THEN_REPLY,     /* answer another node's WRITE: token = its operation */
-    THEN_ACK,       /* tell another node that this order is here */
+    THEN_ACK,       /* acknowledge to another node that this order is here */
     THEN_SEND,      /* send it to the replica set: token = of enum tr_replicate */
     THEN_PENDING,   /* it was sent, and is to be acknowledged */
-    THEN_DROPPED,   /* tell another node that it is gone here */
+    THEN_DROPPED,   /* say to another node that the record is dropped here */
 };
 
-/* How far two nodes have got with telling what they share. */
+/* How far anti-entropy with another node has got. */
 enum tr_compare {
     COMPARE_NOT, /* nothing is known: all that it may lack is sent */
     COMPARE_SUMMING,
@@ -57,14 +57,14 @@ enum tr_compare {
     COMPARE_DONE,
 };
 
-/* How far another node has got with what this one is to tell it. By member. */
+/* What is known of another node: what is pending for it, and what it has said. By member. */
 struct tr_progress {
-    bool is_behind;  /* it may lack records: the store is walked for them */
-    bool is_passed;  /* and the walk must come again */
-    bool has_told;   /* since the link is up it has said what it owes */
-    bool has_missed; /* its disk was full, so it may have kept nothing of what it was told */
-    uint64_t cursor; /* of that walk: records up to this hash were looked at, */
-    unsigned passed; /* and of this hash so many, up to that one */
+    bool is_behind;    /* it may lack records: the store is walked for them */
+    bool is_passed;    /* and the walk must come again */
+    bool has_said_all; /* it has nothing pending for this node, which catches up */
+    bool has_missed;   /* its disk was full, so it may have stored nothing of what it was sent */
+    uint64_t cursor;   /* of that walk: records up to this hash were looked at, */
+    unsigned passed;   /* and of this hash so many, up to that one */
     tr_ref passed_ref;
     struct tr_fifo pending; /* records that it must have acknowledged by a time */
     tr_mono_ms pending_ms;  /* when these are looked at next */
@@ -98,7 +98,7 @@ struct tr_rebalance {
     tr_mono_ms changed_ms; /* when the view did */
     bool is_asked;         /* by the operator, who wants to hear how it went, */
     tr_mono_ms asked_ms;   /* and when */
-    bool is_told;          /* what it waits for */
+    bool is_reported;      /* the operator has heard what the walk waits for */
     uint64_t found;        /* records that are not where they belong, so far in this walk */
     uint64_t to_rebalance; /* and in the one before */
     bool is_missed;        /* there may be some that this walk had passed by then */

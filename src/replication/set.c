@@ -23,7 +23,7 @@ bool tr_set_is_sound(const struct tr_head *head)
            !has_twice(head->from.members, head->from.count);
 }
 
-bool tr_set_is_listed(const struct tr_head *record, uint16_t member)
+bool tr_set_has(const struct tr_head *record, uint16_t member)
 {
     return tr_set_place_of(record, member) < record->replicas.count;
 }
@@ -40,10 +40,11 @@ static bool is_from(const struct tr_head *record, uint16_t member)
 
 bool tr_set_is_named(const struct tr_head *record, uint16_t member)
 {
-    return tr_set_is_listed(record, member) || is_from(record, member);
+    return tr_set_has(record, member) || is_from(record, member);
 }
 
-/* No room for more than these: one that is left out is told when it is met. */
+/* There is no room for more than these: a node that is left out is sent a drop when it shows its
+ * copy. */
 void tr_set_remember(struct tr_head *record, uint16_t member)
 {
     TR_ASSERT(member != TR_MEMBER_NONE && record->from.count <= TR_FROM_MAX);
@@ -60,7 +61,7 @@ unsigned tr_set_names(const struct tr_head *record, uint16_t *names)
     for (unsigned i = 0; i < record->replicas.count; i++)
         names[count++] = record->replicas.members[i];
     for (unsigned i = 0; i < record->from.count; i++) {
-        if (!tr_set_is_listed(record, record->from.members[i]))
+        if (!tr_set_has(record, record->from.members[i]))
             names[count++] = record->from.members[i];
     }
     TR_ASSERT(count <= TR_NAMES_MAX);
@@ -84,7 +85,7 @@ void tr_set_drop_others(struct tr_head *head)
     head->from.count = 0;
     head->from.gone = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (head->from.members[i] != 0 && !tr_set_is_listed(head, head->from.members[i]))
+        if (head->from.members[i] != 0 && !tr_set_has(head, head->from.members[i]))
             head->from.members[head->from.count++] = head->from.members[i];
     }
 }
@@ -136,7 +137,8 @@ unsigned tr_set_turns(const struct tr_replication *replication, const struct tr_
         if (!is_from(record, record->replicas.members[i]))
             rest[rest_count++] = record->replicas.members[i];
     }
-    /* The others may not have heard that one has let go, and count with it. */
+    /* The other nodes may not have heard that one of `from` has dropped the record, and count it
+     * in: each keeps its place. */
     uint16_t from[TR_FROM_MAX];
     unsigned from_count = tr_from_places(&record->from, from);
     unsigned count = append_turns(replication, record, attempt, from, from_count, turns);

@@ -3,14 +3,14 @@
  * The nodes of a record: who holds it, in whose order they act, and where the view wants it.
  *
  * A record's own replica set rules, not the view: replicas in order, then hinted nodes, which hold
- * it for a replica that is down. Beside it stand the nodes that may hold an older copy and must be
- * told (`from`). While a record moves those are the ones that had it before, in their old order,
+ * it for a replica that is down. Beside it stand the nodes that may hold an older copy and have to
+ * drop it (`from`). While a record moves those are the ones that had it before, in their old order,
  * and they act first; so whoever holds the record as it was and whoever holds it as it will be
  * agree on whose turn it is.
  *
  * Owns:    nothing.
- * Bounds:  TR_SET_MAX nodes of a set, TR_FROM_MAX beside it; one that does not fit is told when it
- *          is met.
+ * Bounds:  TR_SET_MAX nodes of a set, TR_FROM_MAX beside it; one that does not fit is sent a drop
+ *          when it shows its copy.
  */
 #ifndef TR_REPLICATION_SET_H
 #define TR_REPLICATION_SET_H
@@ -44,13 +44,14 @@ static inline bool tr_set_is_own(const struct tr_head *head)
     return head->replicas.count == 1 && head->replicas.members[0] == 0 && head->from.count == 0;
 }
 
-bool tr_set_is_listed(const struct tr_head *head, uint16_t member);
+bool tr_set_has(const struct tr_head *head, uint16_t member);
 bool tr_set_is_named(const struct tr_head *head, uint16_t member); /* by its set, or by `from` */
 void tr_set_remember(struct tr_head *head, uint16_t member);       /* in `from` */
 unsigned tr_set_names(const struct tr_head *head, uint16_t *names);
 unsigned tr_set_others(const struct tr_head *head); /* how many of them are not this node */
 
-/* Of a record that is over: who held it on its way, and is not of the set, is to be told so. */
+/* Of a record that has ended while it moved: its old holders that are not of the set stay in
+ * `from`, since they have to hear of the end. */
 void tr_set_drop_others(struct tr_head *head);
 
 /* Who makes an attempt to pop it, and, as for the first attempt, who moves it: one after the

@@ -65,7 +65,7 @@ struct tr_store {
     bool (*is_spread)(void *context, tr_ref ref);
     void (*forget_member)(void *context, tr_ref ref, uint16_t member); /* of `from` */
 
-    /* Keeps and logs a record, in the place of `*ref` or, if that is none, as a new one; `*ref` is
+    /* Stores and logs a record, in the place of `*ref` or, if that is none, as a new one; `*ref` is
      * where it is then, or none if it is a tombstone that nobody needs. False: there is no memory,
      * and nothing has changed. */
     bool (*put)(void *context, const struct tr_whole *whole, tr_ref *ref);

@@ -37,18 +37,18 @@ static void reply(struct tr_replication *replication, const struct tr_waiting *w
     tr_replication_send(replication, waiting->peer, answer);
 }
 
-/* One that is not of the list may be unable to reach all of it: if all have the record, it hears
- * so, and can let its copy go. */
+/* A node that the record does not name may be unable to reach all of its replica set: if they all
+ * have the record, this node says so, and the other can drop its copy. */
 static void acknowledge(struct tr_replication *replication, const struct tr_waiting *waiting,
                         tr_ref ref, const struct tr_head *held)
 {
     TR_ASSERT(tr_is_other(replication, waiting->peer));
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_replication_send(replication, waiting->peer, message_of(waiting, MESSAGE_ACK));
-    bool is_stray = !tr_set_is_named(held, waiting->peer) && tr_set_is_listed(held, 0);
+    bool is_stray = !tr_set_is_named(held, waiting->peer) && tr_set_has(held, 0);
     if (!is_stray || held->replicas.count == 1 || !tr_set_is_known(replication, ref, held))
         return;
-    tr_cover(replication->trial, RULE_TOLD_A_STRAY);
+    tr_cover(replication->trial, RULE_MARKED_STRAY);
     struct tr_message mark = message_of(waiting, MESSAGE_MARK);
     mark.of.places = (uint8_t)((1u << held->replicas.count) - 1);
     tr_replication_send(replication, waiting->peer, mark);

@@ -25,8 +25,8 @@ bool tr_tombstone_is_needed(const struct tr_replication *replication, const stru
     return is_keyed || !tr_cluster_is_alone(replication->cluster);
 }
 
-/* One that is away may come back with something that nobody here has heard of, and needs a while to
- * show it. */
+/* A node that is away may come back with a record that nobody here has heard of, and needs a while
+ * to send it. */
 static bool are_all_up(const struct tr_replication *replication)
 {
     for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
@@ -46,7 +46,8 @@ static bool are_many(const struct tr_replication *replication, uint64_t tombston
     return tombstones > room / TOMBSTONE_SIZE;
 }
 
-/* It was taken off the list of nodes, and does not answer: it will never say that it has it. */
+/* The node is not in the view any more, and does not answer: it will never acknowledge the
+ * tombstone. */
 static bool has_left(const struct tr_replication *replication, uint16_t member)
 {
     TR_ASSERT(member < replication->cluster->member_count);
@@ -54,7 +55,7 @@ static bool has_left(const struct tr_replication *replication, uint16_t member)
            !replication->cluster->peers[member].is_up;
 }
 
-/* Everybody who is to have it does, but for those that have left. */
+/* Every node that is to have the tombstone has it, but for those that have left. */
 static bool is_spread(const struct tr_replication *replication, tr_ref ref,
                       const struct tr_head *record)
 {
@@ -72,8 +73,8 @@ static bool is_spread(const struct tr_replication *replication, tr_ref ref,
     return true;
 }
 
-/* There is another node that is to hear of it. */
-static bool has_to_tell(const struct tr_head *record)
+/* Another node has yet to hear of the end. */
+static bool has_yet_to_reach(const struct tr_head *record)
 {
     TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
     for (unsigned i = 0; i < record->from.count; i++) {
@@ -91,7 +92,7 @@ bool tr_tombstone_may_forget(struct tr_replication *replication, tr_ref ref,
 {
     TR_ASSERT(ref != TR_ARENA_NONE);
     TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
-    bool is_safe = tr_set_is_known(replication, ref, record) && !has_to_tell(record) &&
+    bool is_safe = tr_set_is_known(replication, ref, record) && !has_yet_to_reach(record) &&
                    !tr_rebalance_is_wide(replication) && are_all_up(replication);
     bool is_old = replication->time->steady_ms >=
                   record->due_ms - record->lag_ms + replication->config.tombstone_keep_ms;

@@ -8,7 +8,7 @@
  *   EXISTS, another record has the id: another id, sent again
  *   silent for a quarter of a second, down or full: another node is hinted, sent again
  *   enough have it, or half a second is over and one has: those who may hold what was replaced are
- *   told to drop it: those the replica set knows of, and, while records may be elsewhere than
+ *   asked to drop it: those the replica set knows of, and, while records may be elsewhere than
  *   placed, every node that is up
  *   answered  done; or unknown, when nobody has it, or one that is up has not dropped what was
  *             replaced
@@ -58,8 +58,8 @@ static unsigned nodes_up(const struct tr_replication *replication)
 
 /* ---- its record ---- */
 
-/* Who may hold what this replaces, and cannot be told now, since it is down or has no room to keep
- * what it is told: those who have the record tell it then. */
+/* Puts into `from` the nodes that may hold what this write replaces and cannot drop it now: they
+ * are down, or their log is full. The replicas send them a drop when they can. */
 static void remember_absent(const struct tr_replication *replication,
                             const struct tr_operation *operation, struct tr_whole *record)
 {
@@ -70,62 +70,65 @@ static void remember_absent(const struct tr_replication *replication,
         const struct tr_member *member = &replication->cluster->members[i];
         bool is_meant = is_wide && member->role != TR_ROLE_NONE;
         is_meant |= operation->filter != 0 && (member->replica_bits & ~operation->filter) == 0;
-        bool is_told = replication->cluster->peers[i].is_up && !replication->progress[i].has_missed;
-        if (is_meant && !is_told && !tr_set_is_listed(&record->head, (uint16_t)i))
+        bool is_reached =
+            replication->cluster->peers[i].is_up && !replication->progress[i].has_missed;
+        if (is_meant && !is_reached && !tr_set_has(&record->head, (uint16_t)i))
             tr_set_remember(&record->head, (uint16_t)i);
     }
 }
 
-/* Packs the record anew: its id, version or list have changed. False: no memory. */
+/* Packs the record anew: its id, version or replica set has changed. False: no memory. */
 static bool repack(struct tr_replication *replication, struct tr_operation *operation,
                    struct tr_whole *record)
 {
-    TR_ASSERT(operation->list_count > 0 && operation->list_count <= TR_SET_MAX);
+    TR_ASSERT(operation->replica_count > 0 && operation->replica_count <= TR_SET_MAX);
     record->head.key.id = operation->id;
     record->head.order.version = operation->version;
     record->head.order.version_node = replication->cluster->stamp_node;
-    record->head.replicas.count = operation->list_count;
-    memcpy(record->head.replicas.members, operation->list, sizeof operation->list);
+    record->head.replicas.count = operation->replica_count;
+    memcpy(record->head.replicas.members, operation->replicas, sizeof operation->replicas);
     remember_absent(replication, operation, record);
     TR_ASSERT(tr_set_is_sound(&record->head));
     return tr_operation_keep(replication, operation, record);
 }
 
-static void make_list(const struct tr_replication *replication, struct tr_operation *operation)
+static void make_set(const struct tr_replication *replication, struct tr_operation *operation)
 {
     TR_ASSERT(operation->factor > 0);
-    operation->list_count = (uint8_t)tr_set_want(replication, operation->id, operation->factor,
-                                                 NULL, 0, true, operation->list);
+    operation->replica_count = (uint8_t)tr_set_want(replication, operation->id, operation->factor,
+                                                    NULL, 0, true, operation->replicas);
     if (tr_breaks(replication->trial, MUTANT_NO_HINT))
-        operation->list_count = (uint8_t)tr_set_copies(replication, operation->factor);
+        operation->replica_count = (uint8_t)tr_set_copies(replication, operation->factor);
 }
 
-/* Who has it stays on the list, also when the view has changed meanwhile. */
-static void add_to_list(const struct tr_replication *replication, struct tr_operation *operation,
-                        const uint16_t *failed, unsigned failed_count)
+/* Adds hinted nodes for those that failed. A node that has the record stays in the set, also when
+ * the view has changed meanwhile. */
+static void add_hints(const struct tr_replication *replication, struct tr_operation *operation,
+                      const uint16_t *failed, unsigned failed_count)
 {
-    TR_ASSERT(failed_count <= operation->list_count);
+    TR_ASSERT(failed_count <= operation->replica_count);
     uint16_t wanted[TR_SET_MAX];
     unsigned count = tr_set_want(replication, operation->id, operation->factor, failed,
                                  failed_count, true, wanted);
     for (unsigned i = 0; i < count && !tr_breaks(replication->trial, MUTANT_NO_HINT); i++) {
         bool is_there = false;
-        for (unsigned k = 0; k < operation->list_count; k++)
-            is_there |= operation->list[k] == wanted[i];
-        if (!is_there && operation->list_count < TR_SET_MAX)
-            operation->list[operation->list_count++] = wanted[i];
+        for (unsigned k = 0; k < operation->replica_count; k++)
+            is_there |= operation->replicas[k] == wanted[i];
+        if (!is_there && operation->replica_count < TR_SET_MAX)
+            operation->replicas[operation->replica_count++] = wanted[i];
     }
-    TR_ASSERT(operation->list_count <= TR_SET_MAX);
+    TR_ASSERT(operation->replica_count <= TR_SET_MAX);
 }
 
-/* ---- telling ---- */
+/* ---- dropping what was replaced ---- */
 
-static void tell(struct tr_replication *replication, struct tr_operation *operation,
-                 uint16_t member, const struct tr_whole *record)
+/* Asks a node to drop what it may hold of an older version, and waits for its answer. */
+static void ask_to_drop(struct tr_replication *replication, struct tr_operation *operation,
+                        uint16_t member, const struct tr_whole *record)
 {
     TR_ASSERT(operation->number != 0);
     if (member == 0 || member == TR_MEMBER_NONE || tr_operation_is_open(operation, member) ||
-        tr_set_is_listed(&record->head, member) || !tr_peer_is_up(replication->cluster, member))
+        tr_set_has(&record->head, member) || !tr_peer_is_up(replication->cluster, member))
         return;
     tr_operation_open(operation, member);
     tr_replication_send(replication, member,
@@ -137,12 +140,12 @@ static void tell(struct tr_replication *replication, struct tr_operation *operat
                         });
 }
 
-/* What this node itself may hold, though the list does not name it. */
+/* Drops the older version that this node, though not of the replica set, may hold itself. */
 static void drop_here(struct tr_replication *replication, const struct tr_head *head)
 {
     struct tr_head held;
     tr_ref ref = tr_store_find(replication->store, &(struct tr_key){.id = head->key.id});
-    if (tr_set_is_listed(head, 0) || ref == TR_ARENA_NONE)
+    if (tr_set_has(head, 0) || ref == TR_ARENA_NONE)
         return;
     tr_store_head(replication->store, ref, &held);
     if (held.order.version >= head->order.version)
@@ -153,19 +156,20 @@ static void drop_here(struct tr_replication *replication, const struct tr_head *
         tr_hold_moved(replication, 0, head); /* it is met again when it is rebalanced */
 }
 
-/* Tells those who have it, or are about to, who else has; and that it is decided. */
+/* Sends a mark to each node of the set that has the record, or is about to: which of them have it,
+ * and that the write is decided. */
 static void spread_marks(struct tr_replication *replication, const struct tr_operation *operation,
                          const struct tr_whole *record)
 {
-    TR_ASSERT(operation->list_count <= TR_SET_MAX);
-    for (unsigned i = 0; i < operation->list_count; i++) {
+    TR_ASSERT(operation->replica_count <= TR_SET_MAX);
+    for (unsigned i = 0; i < operation->replica_count; i++) {
         if ((operation->failed & 1u << i) != 0)
             continue;
-        if (operation->list[i] == 0) {
+        if (operation->replicas[i] == 0) {
             tr_acknowledge_marked(replication, operation->own, &record->head, operation->done);
             tr_hold_close(replication, &record->head);
         } else
-            tr_replication_send(replication, operation->list[i],
+            tr_replication_send(replication, operation->replicas[i],
                                 (struct tr_message){
                                     .kind = MESSAGE_MARK,
                                     .of.places = operation->done,
@@ -175,8 +179,8 @@ static void spread_marks(struct tr_replication *replication, const struct tr_ope
     }
 }
 
-static void begin_telling(struct tr_replication *replication, struct tr_operation *operation,
-                          struct tr_effects *out)
+static void begin_dropping(struct tr_replication *replication, struct tr_operation *operation,
+                           struct tr_effects *out)
 {
     TR_ASSERT(operation->stage == STAGE_WRITING && (operation->done | operation->above) != 0);
     struct tr_whole record;
@@ -186,12 +190,12 @@ static void begin_telling(struct tr_replication *replication, struct tr_operatio
     if (!is_new && tr_rebalance_is_wide(replication)) {
         tr_cover(replication->trial, RULE_WIDE);
         for (uint32_t i = 1; i < replication->cluster->member_count; i++)
-            tell(replication, operation, (uint16_t)i, &record);
+            ask_to_drop(replication, operation, (uint16_t)i, &record);
     }
-    /* The id says who had it when it was given out. */
+    /* The id names the nodes that had the timer when the id was given out. */
     for (uint32_t i = 1; i < replication->cluster->member_count && operation->filter != 0; i++) {
         if ((replication->cluster->members[i].replica_bits & ~operation->filter) == 0)
-            tell(replication, operation, (uint16_t)i, &record);
+            ask_to_drop(replication, operation, (uint16_t)i, &record);
     }
     if (!is_new)
         drop_here(replication, &record.head);
@@ -201,7 +205,8 @@ static void begin_telling(struct tr_replication *replication, struct tr_operatio
     tr_operation_finish(replication, operation, out);
 }
 
-/* One that is up and has not said that it let go may still have what was replaced. */
+/* Time is up. A node that is up and has not said that it dropped what was replaced may still have
+ * it: then the outcome is unknown. */
 void tr_write_finish(struct tr_replication *replication, struct tr_operation *operation,
                      struct tr_effects *out)
 {
@@ -215,7 +220,8 @@ void tr_write_finish(struct tr_replication *replication, struct tr_operation *op
         tr_operation_finish(replication, operation, out);
 }
 
-/* The record that a replica holds now names who may hold what it replaced. */
+/* The copy that a replica holds now names, in its `from`, nodes that may hold what the write
+ * replaced: they are asked to drop it, too. */
 static void extend(struct tr_replication *replication, struct tr_operation *operation,
                    const struct tr_whole *stored)
 {
@@ -226,7 +232,7 @@ static void extend(struct tr_replication *replication, struct tr_operation *oper
     tr_operation_unpack(replication, operation, &record);
     for (unsigned i = 0; i < stored->head.from.count; i++) {
         tr_cover(replication->trial, RULE_EXTENDED);
-        tell(replication, operation, stored->head.from.members[i], &record);
+        ask_to_drop(replication, operation, stored->head.from.members[i], &record);
     }
 }
 
@@ -237,22 +243,23 @@ void tr_write_conclude(struct tr_replication *replication, struct tr_operation *
     TR_ASSERT(operation->stage == STAGE_WRITING);
     unsigned done = bits(operation->done | operation->above);
     unsigned up = nodes_up(replication);
-    TR_ASSERT(done <= operation->list_count);
+    TR_ASSERT(done <= operation->replica_count);
     unsigned wanted = tr_set_copies(replication, operation->factor);
     wanted = wanted < up ? wanted : up;
     if (tr_breaks(replication->trial, MUTANT_ONE_COPY))
         wanted = 1;
     bool is_enough = done >= wanted && done > 0;
-    uint8_t all = (uint8_t)((1u << operation->list_count) - 1);
+    uint8_t all = (uint8_t)((1u << operation->replica_count) - 1);
     bool is_left = (uint8_t)(operation->done | operation->above | operation->failed) != all;
-    /* Of what is replaced one that is up may hold a higher version, whoever stands in for it. */
+    /* A replica that is up may hold a higher version of what is replaced, whichever node is hinted
+     * for it: its answer is waited for. */
     bool is_asked = operation->mode == TR_WRITE_REPLACE && !operation->is_late;
     if ((!is_enough || is_asked) && is_left && !is_over)
         return;
     if (!is_enough && !is_over && !operation->is_late)
-        return; /* somebody will stand in */
+        return; /* a node will be hinted */
     if (done > 0)
-        begin_telling(replication, operation, out);
+        begin_dropping(replication, operation, out);
     else
         answer_unknown(replication, operation, out);
 }
@@ -263,7 +270,7 @@ void tr_write_conclude(struct tr_replication *replication, struct tr_operation *
 static void store_here(struct tr_replication *replication, struct tr_operation *operation,
                        unsigned place, struct tr_effects *out)
 {
-    TR_ASSERT(place < operation->list_count && operation->list[place] == 0);
+    TR_ASSERT(place < operation->replica_count && operation->replicas[place] == 0);
     struct tr_whole record;
     tr_operation_unpack(replication, operation, &record);
     if (record.head.due_ms <
@@ -301,34 +308,34 @@ static void store_here(struct tr_replication *replication, struct tr_operation *
 static void send(struct tr_replication *replication, struct tr_operation *operation,
                  struct tr_effects *out)
 {
-    TR_ASSERT(operation->list_count > 0 && operation->record != TR_ARENA_NONE);
+    TR_ASSERT(operation->replica_count > 0 && operation->record != TR_ARENA_NONE);
     uint64_t number = operation->number;
     operation->stage = STAGE_WRITING;
     operation->done = 0;
     operation->above = 0;
     operation->failed = 0;
     memset(operation->open, 0, sizeof operation->open);
-    for (unsigned i = 0; i < operation->list_count; i++) {
-        uint16_t member = operation->list[i];
+    for (unsigned i = 0; i < operation->replica_count; i++) {
+        uint16_t member = operation->replicas[i];
         if (member != 0 && tr_peer_is_up(replication->cluster, member))
             tr_replication_send(replication, member,
                                 (struct tr_message){.kind = MESSAGE_WRITE, .operation = number});
         else if (member != 0)
             operation->failed |= (uint8_t)(1u << i);
     }
-    /* Last: it may find at once that all begins again. */
-    for (unsigned i = 0; i < operation->list_count; i++) {
-        if (operation->list[i] == 0 && operation->number == number)
+    /* This node's own copy comes last: it may find at once that all begins again. */
+    for (unsigned i = 0; i < operation->replica_count; i++) {
+        if (operation->replicas[i] == 0 && operation->number == number)
             store_here(replication, operation, i, out);
     }
-    bool is_sent = operation->failed != (uint8_t)((1u << operation->list_count) - 1);
+    bool is_sent = operation->failed != (uint8_t)((1u << operation->replica_count) - 1);
     if (operation->number == number && !is_sent && operation->tries == 0) {
         tr_operation_refuse(replication, operation, TR_NO_NODE_UP, out);
         tr_operation_end(replication, operation);
     }
 }
 
-/* Sends a changed record to its list, or answers that it cannot go on. */
+/* Sends a changed record to its replica set, or answers that it cannot go on. */
 static void send_again(struct tr_replication *replication, struct tr_operation *operation,
                        struct tr_whole *record, struct tr_effects *out)
 {
@@ -346,9 +353,9 @@ static void take_back(struct tr_replication *replication, struct tr_operation *o
                       const struct tr_whole *record)
 {
     TR_ASSERT(operation->is_drawn);
-    for (unsigned i = 0; i < operation->list_count; i++) {
-        if (operation->list[i] != 0)
-            tr_pending_send_take_back(replication, operation->list[i], &record->head);
+    for (unsigned i = 0; i < operation->replica_count; i++) {
+        if (operation->replicas[i] != 0)
+            tr_pending_send_take_back(replication, operation->replicas[i], &record->head);
         else
             tr_drop_take_back(replication, &record->head);
     }
@@ -368,18 +375,18 @@ static void begin_again(struct tr_replication *replication, struct tr_operation 
     }
     operation->version = tr_clock_stamp(
         replication->cluster, held != NULL ? held->head.order.version : operation->version);
-    make_list(replication, operation);
+    make_set(replication, operation);
     send_again(replication, operation, &record, out);
 }
 
-/* Who was down or full when it was sent may have come back, or have room. */
+/* A node that was down or full when the record was sent may have come back, or have room. */
 static void try_failed(struct tr_replication *replication, struct tr_operation *operation,
                        struct tr_effects *out)
 {
     TR_ASSERT(operation->stage == STAGE_WRITING);
     uint64_t number = operation->number;
-    for (unsigned i = 0; i < operation->list_count; i++) {
-        uint16_t member = operation->list[i];
+    for (unsigned i = 0; i < operation->replica_count; i++) {
+        uint16_t member = operation->replicas[i];
         bool has_failed = (operation->failed & 1u << i) != 0;
         if (!has_failed || !tr_peer_is_up(replication->cluster, member) ||
             operation->number != number)
@@ -394,21 +401,21 @@ static void try_failed(struct tr_replication *replication, struct tr_operation *
     }
 }
 
-/* Nodes that are silent, down or full are stood in for. */
+/* Other nodes are hinted for those that are silent, down or full. */
 void tr_write_hint(struct tr_replication *replication, struct tr_operation *operation,
                    struct tr_effects *out)
 {
     TR_ASSERT(operation->stage == STAGE_WRITING && !operation->is_late);
     uint16_t failed[TR_SET_MAX];
     unsigned count = 0;
-    for (unsigned i = 0; i < operation->list_count; i++) {
+    for (unsigned i = 0; i < operation->replica_count; i++) {
         if (((operation->done | operation->above) & 1u << i) == 0)
-            failed[count++] = operation->list[i];
+            failed[count++] = operation->replicas[i];
     }
-    uint8_t before = operation->list_count;
-    add_to_list(replication, operation, failed, count);
+    uint8_t before = operation->replica_count;
+    add_hints(replication, operation, failed, count);
     operation->is_late = true;
-    if (operation->list_count == before) {
+    if (operation->replica_count == before) {
         uint64_t number = operation->number;
         try_failed(replication, operation, out);
         if (operation->number == number)
@@ -425,14 +432,15 @@ void tr_write_hint(struct tr_replication *replication, struct tr_operation *oper
     send_again(replication, operation, &record, out);
 }
 
-/* Above this the rest is kept for copies of what is there. */
+/* Whether a replica is so full that the rest of its memory is kept for copies of what there is
+ * already. */
 static bool is_full(const struct tr_replication *replication, const struct tr_operation *operation)
 {
-    TR_ASSERT(operation->list_count <= TR_SET_MAX);
-    for (unsigned i = 0; i < operation->list_count; i++) {
-        const struct tr_peer *peer = &replication->cluster->peers[operation->list[i]];
-        bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0; /* else there is a stand-in */
-        if (operation->list[i] != 0 && peer->is_up && is_popping && peer->fill > FILL_MOST)
+    TR_ASSERT(operation->replica_count <= TR_SET_MAX);
+    for (unsigned i = 0; i < operation->replica_count; i++) {
+        const struct tr_peer *peer = &replication->cluster->peers[operation->replicas[i]];
+        bool is_popping = (peer->flags & TR_BEAT_POPPING) != 0; /* else another one is hinted */
+        if (operation->replicas[i] != 0 && peer->is_up && is_popping && peer->fill > FILL_MOST)
             return true;
     }
     return false;
@@ -443,10 +451,10 @@ void tr_write_begin(struct tr_replication *replication, struct tr_operation *ope
 {
     TR_ASSERT(operation->number != 0 && operation->kind != OPERATION_READ);
     for (unsigned i = 0; i < REDRAWS; i++) {
-        make_list(replication, operation);
+        make_set(replication, operation);
         bool is_good = true;
-        for (unsigned k = 0; k < operation->list_count; k++)
-            is_good &= tr_peer_is_serving(replication->cluster, operation->list[k]);
+        for (unsigned k = 0; k < operation->replica_count; k++)
+            is_good &= tr_peer_is_serving(replication->cluster, operation->replicas[k]);
         if (is_good || !operation->is_drawn || i + 1 == REDRAWS)
             break; /* the last one stays, with the replica set that was made for it */
         tr_cover(replication->trial, RULE_REDRAWN);
@@ -477,9 +485,9 @@ void tr_write_answered(struct tr_replication *replication, struct tr_operation *
 {
     TR_ASSERT(operation->stage == STAGE_WRITING);
     unsigned place = 0;
-    while (place < operation->list_count && operation->list[place] != member)
+    while (place < operation->replica_count && operation->replicas[place] != member)
         place++;
-    if (place == operation->list_count)
+    if (place == operation->replica_count)
         return;
     switch (result) {
     case TR_RESULT_STORED:
@@ -508,8 +516,8 @@ void tr_write_answered(struct tr_replication *replication, struct tr_operation *
 void tr_write_late(struct tr_operation *operation, uint16_t member)
 {
     TR_ASSERT(operation->stage == STAGE_DROPPING);
-    for (unsigned i = 0; i < operation->list_count; i++)
-        operation->done |= (uint8_t)((operation->list[i] == member) << i);
+    for (unsigned i = 0; i < operation->replica_count; i++)
+        operation->done |= (uint8_t)((operation->replicas[i] == member) << i);
 }
 
 void tr_write_contested(struct tr_replication *replication, struct tr_operation *operation,

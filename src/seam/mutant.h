@@ -17,13 +17,13 @@
     X(ONE_COPY, "one-copy", "a write is answered when one node has it", "")                        \
     X(STALE_IGNORED, "stale-ignored",                                                              \
       "a lower stamp than the one held is taken as stored", "")                                    \
-    X(NARROW, "narrow", "writes go to the list alone, also in a transition", "")                   \
+    X(NARROW, "narrow", "writes go to the replica set alone, also in a transition", "")            \
     X(DROP_IS_TOMBSTONE, "drop-is-tombstone", "a drop is written as a tombstone", "")              \
-    X(ABSENCE, "absence", "what another node does not list is taken as gone", "")                  \
+    X(ABSENCE, "absence", "what another node does not have is taken as gone", "")                  \
     X(OLD_FRAMES, "old-frames", "a frame is believed however old it is", "sluggish")               \
-    X(ONE_LIST, "one-list", "while it moves, only the new list is told", "")                       \
+    X(ONE_SET, "one-set", "while a record moves, only the new set hears of it", "")                \
     X(ARM_BEFORE_DROPS, "arm-before-drops",                                                        \
-      "the new list pops before the old one has let go", "")                                       \
+      "the new set pops before the old one has dropped it", "")                                    \
     X(PAGE_BY_DUE, "page-by-due", "rebalancing walks by due time, not by a cursor", "")            \
     X(NO_CATCHUP, "no-catchup", "a node that starts pops at once", "")                             \
     X(NO_CLAIMS, "no-claims", "a slow pop is not claimed", "")                                     \
@@ -54,9 +54,9 @@
     X(REDRIVEN, "dead pops are tried again on another node")                                       \
     X(FULL, "a copy is refused for want of room")                                                  \
     X(ADMISSION, "a new timer is refused since a replica is full")                                 \
-    X(PENDING, "a node that was told and kept silent is sent the record")                          \
+    X(PENDING, "a node that has not acknowledged is sent the record again")                        \
     X(HIGHER, "a lower copy is answered with a higher one")                                        \
-    X(STRAY_LEARNS, "a copy that should not be there is let go for a higher one")                  \
+    X(STRAY_LEARNS, "a copy that should not be there is dropped for a higher one")                 \
     X(COMPARED, "a bucket is equal, and its records are known to be there")                        \
     X(DIFFERS, "a bucket differs")                                                                 \
     X(DIRTY, "a bucket changed while it was compared")                                             \
@@ -68,25 +68,25 @@
     X(MOVE_WAITS, "a move waits for a pop that is near")                                           \
     X(MOVE_TAKEN, "a move is taken over from a node that is gone")                                 \
     X(VIEWS_DIFFER, "rebalancing waits since views differ")                                        \
-    X(DROP_SENT, "an old holder is told to let go")                                                \
+    X(DROP_SENT, "an old holder is sent a drop")                                                   \
     X(DROP_BUSY, "a drop waits for a callback")                                                    \
     X(DROP_REFUSED, "a drop meets something newer")                                                \
     X(DROP_PASSED, "a drop is passed on to one that it could not reach")                           \
-    X(DROP_SPREAD, "a drop is told to others that its sender may not reach")                       \
-    X(SHOWN_AGAIN, "a record that is said to have moved on is shown to who said so")               \
-    X(TOLD_A_STRAY, "one that is not of the list hears that all of it have the record")            \
+    X(DROP_SPREAD, "a drop is passed on to others that its sender may not reach")                  \
+    X(SHOWN_AGAIN, "a record that is said to have moved on is sent to who said so")                \
+    X(MARKED_STRAY, "a node outside the set hears that all of the set have the record")            \
     X(EARLY, "a node that starts waits for a write that is under way")                             \
     X(DROP_NOTHING, "a drop finds nothing")                                                        \
     X(ABSENT, "a move ends while an old holder is away")                                           \
-    X(ABSENT_TOLD, "that one is told when it comes back")                                          \
+    X(ABSENT_DROPS, "that one drops its copy when it comes back")                                  \
     X(ADDRESSED, "a tombstone is sent to where its timer would be now")                            \
-    X(MOVED, "a copy comes to who has let it go, and is not taken")                                \
+    X(MOVED, "a copy comes to a node that has dropped it, and is not taken")                       \
     X(HALF_OPEN, "a link is given up since nothing was heard on it for long")                      \
     X(ONE_WAY, "a node is heard but does not hear, and counts as down")                            \
-    X(ADOPTED, "an older list names somebody who must hear of it")                                 \
-    X(OFFERED, "a holder shows a record to who should move it")                                    \
+    X(ADOPTED, "an older set names a node that must hear of the change")                           \
+    X(OFFERED, "a holder sends a record to the node that should move it")                          \
     X(MOVE_ENDED, "a move ends")                                                                   \
-    X(LEFT, "a node that is no replica any more lets its own copy go")                             \
+    X(LEFT, "a node that is no replica any more drops its own copy")                               \
     X(CLAIMED, "a pop is claimed")                                                                 \
     X(CLAIM_HELD, "a claim holds a backup back")                                                   \
     X(TAKEOVER, "a backup pops at once since those before it are down")                            \
@@ -101,8 +101,8 @@
     X(CLOCK_CORRECTED, "a node that starts finds that its clock was set")                          \
     X(DRAINED, "a node stops, and others make its pops")                                           \
     X(SKEWED, "a node whose clock is ahead refuses writes")                                        \
-    X(LATE_WRITE, "a write comes after its record was let go")                                     \
-    X(CAME_BACK, "a node that had let a record go holds it again, and is told to let it go")       \
+    X(LATE_WRITE, "a write comes after its record was dropped")                                    \
+    X(CAME_BACK, "a node that had dropped a record has it again, and is sent a drop")              \
     X(MOVED_BEFORE, "a write comes after its record moved away from here")                         \
     X(DROPS_FULL, "a drop waits since too many are remembered")                                    \
     X(CLAIMS_FULL, "a node claims more than can be remembered")                                    \
@@ -114,15 +114,15 @@
     X(UNDECIDED, "a pop waits until its write is decided")                                         \
     X(JOINED_LATE, "one that ran alone joins others and catches up")                               \
     X(ANNOUNCED_AGAIN, "an announcement takes too long, and is made again with more time")         \
-    X(STRAY_WAITS, "a copy that its list does not name is left to those it names")                 \
+    X(STRAY_WAITS, "a copy that does not name its holder is left to those it names")               \
     X(RECLAIM_FULL, "a full disk is gone through for garbage")                                     \
     X(NOT_POPPING, "a node whose log is full leaves its pops to others")                           \
     X(DEAF_NO_MORE, "a node whose log was full hears what it has missed")                          \
-    X(MISSED, "a node that catches up cannot keep what it is told")                                \
+    X(MISSED, "a node that catches up cannot store what it is sent")                               \
     X(LEFT_TO_OTHERS, "a node alone in its view leaves a pop to others")                           \
     X(END_SPREAD, "one that was away hears of an end, and may have moved what it ended")           \
     X(FULL_OF_LIVE, "a full disk takes no new record")                                             \
-    X(INHERITED, "a record that moves keeps who is still to be told")                              \
+    X(INHERITED, "a record that moves keeps who has yet to hear of it")                            \
     X(TOMBSTONE_KEPT, "a tombstone waits for a node that has not heard")                           \
     X(TOMBSTONE_GONE, "a tombstone is forgotten")
 /* clang-format on */

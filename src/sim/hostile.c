@@ -59,7 +59,7 @@ static void draw_record(struct world *world, struct tr_frame_record *frame)
     record->head.replicas.count = (uint8_t)sim_draw(world, TR_SET_MAX + 1);
     record->head.from.count = (uint8_t)sim_draw(world, TR_FROM_MAX + 1);
     for (unsigned i = 0; i < record->head.replicas.count; i++)
-        frame->names.list[i] = draw_address(world);
+        frame->names.replicas[i] = draw_address(world);
     for (unsigned i = 0; i < record->head.from.count; i++)
         frame->names.from[i] = draw_address(world);
     frame->names.due_in_ms = (int64_t)draw_number(world);

@@ -71,7 +71,7 @@ static void say_record(const struct world *world, struct words *words,
     say(words, "%s%s(", (record->head.flags & TR_RECORD_TOMBSTONE) != 0 ? "x" : "",
         (record->head.flags & TR_RECORD_DEAD) != 0 ? "!" : "");
     for (unsigned i = 0; i < record->head.replicas.count; i++)
-        say(words, "%s", letter(world, frame->names.list[i]));
+        say(words, "%s", letter(world, frame->names.replicas[i]));
     if (record->head.from.count > 0)
         say(words, (record->head.flags & TR_RECORD_MOVING) != 0 ? "<" : "|");
     for (unsigned i = 0; i < record->head.from.count; i++)
@@ -149,7 +149,8 @@ void sim_tell_records(struct world *world, uint32_t index, bool are_over)
         struct words words = {.size = 0};
         bool is_here = false;
         for (unsigned i = 0; i < record->head.replicas.count; i++) {
-            frame.names.list[i] = tr_node_member_address(node, record->head.replicas.members[i]);
+            frame.names.replicas[i] =
+                tr_node_member_address(node, record->head.replicas.members[i]);
             is_here |= record->head.replicas.members[i] == 0;
         }
         for (unsigned i = 0; i < record->head.from.count; i++)

@@ -33,7 +33,7 @@
 #define HAS_TYPE  0x40
 #define HAS_FROM  0x20
 #define FLAG_MASK 0x1f
-#define GONE      0x8000 /* in `from`: it has let go */
+#define GONE      0x8000 /* in `from`: it has dropped the record */
 
 /* Everything but the opaque bytes. */
 #define HEAD_MAX                                                                                   \

@@ -80,7 +80,7 @@ uint8_t tr_book_flags(const struct tr_book *book, tr_ref ref);
 enum tr_record_state tr_book_state(const struct tr_book *book, tr_ref ref);
 void tr_book_set_state(struct tr_book *book, tr_ref ref, enum tr_record_state state);
 
-/* Which places of its list are known to have exactly this order. Any change clears it. */
+/* Which places of its replica set are known to have exactly this order. Any change clears it. */
 uint8_t tr_book_acked(const struct tr_book *book, tr_ref ref);
 void tr_book_set_acked(struct tr_book *book, tr_ref ref, uint8_t acked);
 /* All of them, and nobody else may hold a copy. */

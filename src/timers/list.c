@@ -8,7 +8,7 @@
 
 #define SCAN_MAX 20000 /* records looked at for one page; then the page is short */
 
-/* The first of its list that is up lists it, so that each is listed once. */
+/* The first node of a timer's replica set that is up lists it, so that each is listed once. */
 static bool is_first_up(const struct tr_timers *timers, const struct tr_record *record)
 {
     for (unsigned i = 0; i < record->head.replicas.count; i++) {

@@ -8,7 +8,7 @@
 
 #include "timers/timers.h"
 
-/* Keeps and logs a record, in the place of `*ref` or, if that is none, as a new one; `*ref` is
+/* Stores and logs a record, in the place of `*ref` or, if that is none, as a new one; `*ref` is
  * where it is then, or none if it is a tombstone that nobody needs. False: there is no memory, and
  * nothing has changed. */
 bool tr_timers_put(struct tr_timers *timers, const struct tr_record *record, tr_ref *ref);
@@ -23,7 +23,7 @@ tr_ref tr_timers_change(struct tr_timers *timers, tr_ref ref, const struct tr_he
 /* Ends a record at `order`: it is gone, or a tombstone that remembers its key. Returns that. */
 tr_ref tr_timers_end(struct tr_timers *timers, tr_ref ref, const struct tr_order *order);
 
-/* Lets a record go whose time is over: nothing of it can be on its way any more. */
+/* Removes a record whose time is over: nothing of it can be on its way any more. */
 void tr_timers_remove(struct tr_timers *timers, tr_ref ref);
 
 void tr_timers_strip(struct tr_record *record); /* of what a tombstone has no use for */

@@ -269,7 +269,7 @@ size_t tr_frame_record_bound(const struct tr_frame_record *from)
     size_t size = TR_KEY_ORDER_MAX + 8 * TR_VARINT_MAX + 8 + record->uri.size +
                   record->content_type.size + record->opaque.size;
     for (unsigned i = 0; i < record->head.replicas.count; i++)
-        size += from->names.list[i].size + 2;
+        size += from->names.replicas[i].size + 2;
     for (unsigned i = 0; i < record->head.from.count; i++)
         size += from->names.from[i].size + 2;
     for (unsigned i = 0; i < record->tag_count; i++)
@@ -307,7 +307,7 @@ void tr_frame_put_record(struct tr_writer *out, const struct tr_record *record,
     tr_put_varint(out, record->repeat_ms);
     tr_put_number(out, record->head.factor, 1);
     tr_put_number(out, 0, 1); /* once: who had this version */
-    put_names(out, names->list, record->head.replicas.count);
+    put_names(out, names->replicas, record->head.replicas.count);
     put_names(out, names->from, record->head.from.count);
     tr_put_number(out, record->tag_count, 1);
     for (unsigned i = 0; i < record->tag_count; i++) {
@@ -342,7 +342,7 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_record *record,
     record->repeat_ms = tr_get_varint(in);
     record->head.factor = (uint32_t)tr_get_number(in, 1);
     tr_get_number(in, 1); /* once: who had this version */
-    record->head.replicas.count = get_names(in, names->list, TR_SET_MAX);
+    record->head.replicas.count = get_names(in, names->replicas, TR_SET_MAX);
     record->head.from.count = get_names(in, names->from, TR_FROM_MAX);
     record->head.from.gone = 0;
     get_tags(in, record);

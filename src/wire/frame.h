@@ -29,10 +29,10 @@ enum tr_frame_kind {
     TR_FRAME_COPIES = 5,   /* records as they are here */
     TR_FRAME_OUTCOMES = 6, /* pops that succeeded or failed: new orders of records you hold */
     TR_FRAME_ACKS = 7,     /* I have exactly these, durably */
-    TR_FRAME_MARKS = 8,    /* these nodes of their lists have these records, durably */
+    TR_FRAME_MARKS = 8,    /* these nodes of their replica sets have these records, durably */
     TR_FRAME_CLAIMS = 9,   /* I am popping these */
-    TR_FRAME_DROPS = 10,   /* let these go, or what is older */
-    TR_FRAME_DROPPED = 11, /* they are gone here */
+    TR_FRAME_DROPS = 10,   /* drop these, or what is older */
+    TR_FRAME_DROPPED = 11, /* they are dropped here */
     TR_FRAME_ASKS = 12,    /* what do you hold of these timers? */
     TR_FRAME_BUCKETS = 13, /* sums over the records we share, to compare */
 };
@@ -73,8 +73,8 @@ enum tr_beat_flag {
  * one node alone: when it is due from now, which may be past, and addresses. */
 struct tr_frame_names {
     int64_t due_in_ms;
-    struct tr_span list[TR_SET_MAX];  /* head.replicas.count of them */
-    struct tr_span from[TR_FROM_MAX]; /* head.from.count of them */
+    struct tr_span replicas[TR_SET_MAX]; /* head.replicas.count of them */
+    struct tr_span from[TR_FROM_MAX];    /* head.from.count of them */
 };
 
 struct tr_frame_record {
@@ -134,7 +134,7 @@ struct tr_frame_ask {
 void tr_frame_put(struct tr_writer *writer, const struct tr_frame *frame);
 
 /* Append an entry: of ACKS and CLAIMS the key and the order, of OUTCOMES also flags, times and a
- * check of the list that they are meant for, of MARKS which places of the list, of DROPS and
+ * check of the set that they are meant for, of MARKS which places of the set, of DROPS and
  * DROPPED an operation or 0, and whether that order alone is meant; of COPIES the whole record. */
 void tr_frame_put_key(struct tr_writer *writer, const struct tr_head *head);
 void tr_frame_put_mark(struct tr_writer *writer, const struct tr_head *head, uint8_t mask);

@@ -63,7 +63,7 @@ enum tr_log_type {
     TR_LOG_RECORD = 1,    /* a full record */
     TR_LOG_SHORT = 2,     /* new sequence, attempt and due time of a record */
     TR_LOG_TOMBSTONE = 3, /* the end of a record, by order */
-    TR_LOG_DROP = 4,      /* this store lets a record go, by order; says nothing to others */
+    TR_LOG_DROP = 4,      /* this store drops a record, by order; other stores are not concerned */
     TR_LOG_MARKS = 5,     /* which nodes are known to hold records; advice only */
     TR_LOG_CEILING = 6,
     TR_LOG_INCARNATION = 7,

@@ -29,7 +29,7 @@ static const struct tr_frame_record sample = {
     .names =
         {
             .due_in_ms = -1234,
-            .list = {{"a:1", 3}, {"b:1", 3}, {"c:1", 3}},
+            .replicas = {{"a:1", 3}, {"b:1", 3}, {"c:1", 3}},
             .from = {{"d:1", 3}, {"a:1", 3}},
         },
 };
@@ -64,7 +64,7 @@ static void a_record_is_read_back(void **state)
     assert_int_equal(record.record.head.lag_ms, 40);
     assert_int_equal(record.record.repeat_ms, 600000);
     assert_int_equal(record.record.head.replicas.count, 3);
-    assert_true(tr_span_equals(record.names.list[2], sample.names.list[2]));
+    assert_true(tr_span_equals(record.names.replicas[2], sample.names.replicas[2]));
     assert_int_equal(record.record.head.from.count, 2);
     assert_true(tr_span_equals(record.names.from[0], sample.names.from[0]));
     assert_true(tr_span_equals(record.record.opaque, sample.record.opaque));

@@ -217,7 +217,7 @@ static void toy_encode(struct tr_writer *writer, const struct tr_whole *whole,
     toy_pack(whole, writer);
     tr_put_number(writer, (uint64_t)names->due_in_ms, 8);
     for (unsigned i = 0; i < whole->head.replicas.count; i++)
-        tr_put_span(writer, names->list[i]);
+        tr_put_span(writer, names->replicas[i]);
     for (unsigned i = 0; i < whole->head.from.count; i++)
         tr_put_span(writer, names->from[i]);
 }
@@ -233,7 +233,7 @@ static bool toy_decode(struct tr_reader *reader, struct tr_whole *whole,
     toy_unpack(bytes, size, whole);
     names->due_in_ms = (int64_t)tr_get_number(reader, 8);
     for (unsigned i = 0; i < whole->head.replicas.count; i++)
-        names->list[i] = tr_get_span(reader);
+        names->replicas[i] = tr_get_span(reader);
     for (unsigned i = 0; i < whole->head.from.count; i++)
         names->from[i] = tr_get_span(reader);
     return !reader->is_short;
