@@ -401,7 +401,9 @@ static void try_failed(struct tr_replication *replication, struct tr_operation *
     }
 }
 
-/* Other nodes are hinted for those that are silent, down or full. */
+/* Other nodes are hinted for those that are silent, down or full. What replaces something is stamped
+ * anew: a silent node may hold a version that it gave out just before the request came, which no
+ * answer has told of. By now this node's clock is beyond it. */
 void tr_write_hint(struct tr_replication *replication, struct tr_operation *operation,
                    struct tr_effects *out)
 {
@@ -415,20 +417,24 @@ void tr_write_hint(struct tr_replication *replication, struct tr_operation *oper
     uint8_t before = operation->replica_count;
     add_hints(replication, operation, failed, count);
     operation->is_late = true;
-    if (operation->replica_count == before) {
+    bool is_hinted = operation->replica_count > before;
+    if (!is_hinted && operation->mode == TR_WRITE_CREATE) {
         uint64_t number = operation->number;
         try_failed(replication, operation, out);
         if (operation->number == number)
             tr_write_conclude(replication, operation, false, out);
         return;
     }
-    tr_cover(replication->trial, RULE_HINTED);
-    replication->stats.hinted++;
+    if (is_hinted)
+        tr_cover(replication->trial, RULE_HINTED);
+    replication->stats.hinted += is_hinted;
 
     struct tr_whole record;
     tr_operation_unpack(replication, operation, &record);
     record.head.order.moves =
         tr_next_move(record.head.order.moves, replication->cluster->stamp_node);
+    if (operation->mode == TR_WRITE_REPLACE)
+        operation->version = tr_clock_stamp(replication->cluster, operation->version);
     send_again(replication, operation, &record, out);
 }
 
