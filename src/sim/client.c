@@ -95,7 +95,8 @@ static uint32_t new_write(struct world *world, uint32_t old, bool is_cancel)
         .pops = is_cancel ? 0 : pops,
         .is_long = interval >= LONG_MS,
         .follows = old,
-        .is_clear = world->now_ms > world->model.impaired_ms + CLEAR_MS,
+        .is_clear = world->now_ms > world->model.impaired_ms + CLEAR_MS &&
+                    world->now_ms > world->broken_ms + CLEAR_MS,
         .is_rash = world->model.has_faults && old != 0 &&
                    world->now_ms < world->model.writes[old].acked_ms + RASH_MS,
         .factor = old != 0 ? world->model.writes[old].factor

@@ -45,6 +45,7 @@ void sim_break_link(struct world *world, uint32_t a, uint32_t b)
     sim_trace(world, "%s-%s breaks", sim_name(a), sim_name(b));
     link->is_up = false;
     link->epoch++;
+    world->broken_ms = world->now_ms;
     struct sim_pending down = {.what = HAPPENS_LINK_DOWN};
     down.other = b;
     sim_plan(world, a, down, sim_draw(world, 5));

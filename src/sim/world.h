@@ -112,10 +112,10 @@ struct world {
     uint64_t sync_ms;                    /* and what a write to disk takes */
     uint64_t fired_ms;                   /* when the last callback was made */
     bool is_healed;
-    bool is_lone;         /* one node at a time may be away */
-    bool is_sluggish;     /* links stall, for long */
-    bool is_tight;        /* there may be no room for what is told */
-    uint64_t impaired_ms; /* when something was last wrong */
+    bool is_lone;       /* one node at a time may be away */
+    bool is_sluggish;   /* links stall, for long */
+    bool is_tight;      /* there may be no room for what is told */
+    uint64_t broken_ms; /* when a link broke last */
     uint64_t trace_hash;
     char traces[TRACE_MAX][TRACE_SIZE];
     uint64_t trace_count;
