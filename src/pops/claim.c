@@ -62,7 +62,7 @@ static bool claim(struct tr_pops *pops, const struct tr_head *record, bool is_fo
     TR_ASSERT(tr_set_is_bounded(record));
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_breaks(pops->trial, MUTANT_NO_CLAIMS) ? 0 : tr_set_names(record, names);
-    bool is_told = true;
+    bool is_sent = true;
     bool is_summed_up = !is_forced && tr_claim_has_backlog(pops);
     pops->stats.claims++;
     for (unsigned i = 0; i < count; i++) {
@@ -72,16 +72,16 @@ static bool claim(struct tr_pops *pops, const struct tr_head *record, bool is_fo
             (is_summed_up && peer->version >= CLAIM_VERSION && comes_after(pops, record, names[i])))
             continue;
         tr_cover(pops->trial, RULE_CLAIMED);
-        is_told &= tr_replication_send(pops->replication, names[i],
+        is_sent &= tr_replication_send(pops->replication, names[i],
                                        (struct tr_message){
                                            .kind = MESSAGE_CLAIM,
                                            .key = record->key,
                                            .order = record->order,
                                        });
     }
-    if (!is_told)
+    if (!is_sent)
         tr_cover(pops->trial, RULE_CLAIM_BLOCKED);
-    return is_told;
+    return is_sent;
 }
 
 /* What is late by as much may be about to be made by the next in turn. */
@@ -110,8 +110,9 @@ void tr_claim_now(struct tr_pops *pops)
 {
     pops->claim_ms = pops->time->now_ms;
     pops->is_claiming_all = true;
-    pops->claimed_from_ms =
-        pops->time->steady_ms + CLAIM_MS; /* what is due by then is not claimed yet */
+    /* A claim is due again then that was sent in this very millisecond, when the node that comes
+     * back had not greeted yet. */
+    pops->claimed_from_ms = pops->time->steady_ms + CLAIM_MS;
 }
 
 /* Claims what is still under way; what has ended falls out. */
@@ -135,7 +136,7 @@ void tr_claim_run(struct tr_pops *pops)
         enum tr_record_state state = pops->owner.state(pops->owner.context, entry.ref);
         if (state != TR_STATE_QUEUED && state != TR_STATE_FLYING)
             continue;
-        bool is_missed = is_all && entry.due_ms < pops->claimed_from_ms;
+        bool is_missed = is_all && entry.due_ms <= pops->claimed_from_ms;
         if ((is_missed || entry.due_ms <= pops->time->steady_ms) && !is_blocked) {
             pops->owner.head(pops->owner.context, entry.ref, &record);
             is_blocked = !claim(pops, &record, is_all);
