@@ -46,7 +46,7 @@ void sim_break_link(struct world *world, uint32_t a, uint32_t b)
     link->is_up = false;
     link->epoch++;
     world->broken_ms = world->now_ms;
-    struct sim_pending down = {.what = HAPPENS_LINK_DOWN};
+    struct sim_pending down = {.what = HAPPENS_LINK_DOWN, .link_epoch = link->epoch};
     down.other = b;
     sim_plan(world, a, down, sim_draw(world, 5));
     down.other = a;

@@ -21,7 +21,9 @@ static void happen_view(struct world *world, const struct sim_pending *pending)
 static bool happen_link(struct world *world, const struct sim_pending *pending,
                         struct tr_event *event)
 {
-    bool is_same = sim_link(world, pending->machine, pending->other)->epoch == pending->link_epoch;
+    struct link *link = sim_link(world, pending->machine, pending->other);
+    uint32_t *met = &link->met_epoch[pending->machine > pending->other];
+    bool is_same = link->epoch == pending->link_epoch;
     event->of.frame.peer = sim_member(world, pending->machine, pending->other);
     event->of.frame.bytes = pending->bytes;
     event->of.frame.size = pending->size;
@@ -29,7 +31,10 @@ static bool happen_link(struct world *world, const struct sim_pending *pending,
                   : pending->what == HAPPENS_SENT    ? TR_EVENT_FRAME_SENT
                   : pending->what == HAPPENS_LINK_UP ? TR_EVENT_LINK_UP
                                                      : TR_EVENT_LINK_DOWN;
-    bool is_meant = pending->what == HAPPENS_LINK_DOWN || is_same;
+    if (is_same && pending->what == HAPPENS_LINK_UP)
+        *met = pending->link_epoch;
+    /* A node that stood still does not hear that a link broke after it has heard of the next. */
+    bool is_meant = pending->what == HAPPENS_LINK_DOWN ? *met <= pending->link_epoch : is_same;
     if (is_meant && pending->what == HAPPENS_FRAME)
         sim_tell_frame(world, pending->other, pending->machine, pending->bytes, pending->size);
     return is_meant && event->of.frame.peer != TR_MEMBER_NONE;
