@@ -4,11 +4,18 @@
 
 #define BETWEEN_MS 5000 /* restarts and crashes, where it is one at a time */
 
+/* Whether a step of the clock is written down: one that is not yet is one that nobody saw. */
+static bool is_step_logged(const struct world *world, const struct machine *machine)
+{
+    bool has_slept = machine->paused_until_ms > machine->stepped_ms;
+    uint64_t seen_ms = has_slept ? machine->paused_until_ms : machine->stepped_ms;
+    return machine->stepped_ms == 0 || world->now_ms >= seen_ms + 1000;
+}
+
 static void crash(struct world *world, uint32_t index, enum sim_fault fault)
 {
     struct machine *machine = &world->machines[index];
-    /* A step that was not written down yet is one that nobody saw. */
-    if (!machine->is_running || world->now_ms < machine->stepped_ms + 1000)
+    if (!machine->is_running || !is_step_logged(world, machine))
         return;
     if (fault != SIM_LOSS && fault != SIM_ROLLBACK) {
         sim_fault(world, fault);
@@ -65,8 +72,7 @@ static void crash_all(struct world *world)
     sim_fault(world, SIM_ALL_CRASH);
     for (uint32_t i = 0; i < world->machine_count; i++) {
         const struct machine *machine = &world->machines[i];
-        if (machine->is_running && world->now_ms >= machine->stepped_ms + 1000 &&
-            i != world->hostile)
+        if (machine->is_running && is_step_logged(world, machine) && i != world->hostile)
             sim_crash(world, i, sim_draw(world, 3000));
     }
 }
@@ -75,7 +81,7 @@ static void snap(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];
     if (!world->faults[SIM_ROLLBACK] || machine->has_snapshot || !machine->is_running ||
-        world->now_ms < machine->stepped_ms + 1000)
+        !is_step_logged(world, machine))
         return;
     sim_disk_copy(&machine->disk, &machine->snapshot);
     machine->has_snapshot = true;

@@ -65,7 +65,6 @@ struct link {
     uint64_t up_ms;
     uint32_t epoch;
     uint32_t met_epoch[2];        /* that the lower, and the higher, has heard is there */
-    uint64_t meets_ms;            /* when it comes up; 0: not drawn */
     uint64_t cut_until_ms;        /* no connection before */
     uint64_t stalled_until_ms[2]; /* by direction: from the lower, from the higher */
     uint64_t last_ms[2];          /* frames of one direction keep their order */
