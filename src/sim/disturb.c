@@ -119,12 +119,13 @@ static void disturb_one(struct world *world, uint32_t index)
     world->model.impaired_ms = world->now_ms;
 }
 
-/* An older disk knows nothing of the step, and its few records may not tell. */
+/* An older disk knows nothing of the step, and its few records may not tell. A node that started
+ * on a disk that takes nothing cannot write the step down. */
 static void step_clock(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];
     if (!world->faults[SIM_STEP] || !machine->is_running || machine->has_snapshot ||
-        !sim_chance(world, 100))
+        machine->has_filled || !sim_chance(world, 100))
         return;
     sim_fault(world, SIM_STEP);
     machine->skew_ms += sim_draw_step(world);
