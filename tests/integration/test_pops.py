@@ -204,9 +204,8 @@ def test_connections_are_used_again(node, receiver):
         node.create(receiver.uri, 0.02)
         time.sleep(0.1)
     receiver.wait(5)
-    established = subprocess.run(["ss", "-tnH", "state", "established", f"( dport = :{receiver.port} )"], capture_output=True, text=True)
-    if established.returncode == 0:
-        assert len(established.stdout.splitlines()) == 1
+    established = subprocess.run(["ss", "-tnH", "state", "established", f"( dport = :{receiver.port} )"], capture_output=True, text=True, check=True)
+    assert len(established.stdout.splitlines()) == 1
 
 
 def test_names_are_looked_up(node, receiver):

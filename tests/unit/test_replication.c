@@ -4,14 +4,11 @@
  * with a cluster, a log that is always durable, and this store; frames go from one to the other by
  * hand.
  */
-#include "unit.h"
+#include "rooms.h"
 
 #include "base/hash.h"
 #include "cluster/clock.h"
-#include "cluster/member.h"
-#include "cluster/outbox.h"
 #include "cluster/peer.h"
-#include "cluster/view.h"
 #include "log/batch.h"
 #include "replication/antientropy.h"
 #include "replication/encode.h"
@@ -348,13 +345,6 @@ static void put(void *context, const struct tr_message *message, struct tr_write
     tr_encode_message(&machine->replication, message, writer);
 }
 
-static void *zeros(size_t size)
-{
-    void *region = calloc(1, size);
-    assert_non_null(region);
-    return region;
-}
-
 static void set_cluster(struct machine *machine)
 {
     struct tr_cluster *cluster = &machine->cluster;
@@ -371,20 +361,7 @@ static void set_cluster(struct machine *machine)
     cluster->time = &machine->time;
     cluster->trial = &machine->trial;
     cluster->log = &machine->log;
-    cluster->address = (struct tr_span){machine->address, strlen(machine->address)};
-    cluster->entry_max = 1024;
-    cluster->members = zeros(TR_LOG_NODES_MAX * sizeof *cluster->members);
-    cluster->peers = zeros(TR_LOG_NODES_MAX * sizeof *cluster->peers);
-    cluster->view.map_size = tr_view_map_size();
-    cluster->view.map = zeros(cluster->view.map_size);
-    cluster->view.workspace_size = (size_t)64 << 10;
-    cluster->view.workspace = zeros(cluster->view.workspace_size);
-    cluster->messages_max = MESSAGES;
-    cluster->messages = zeros(MESSAGES * sizeof *cluster->messages);
-    cluster->message_free = TR_QUEUE_END;
-    cluster->frames = zeros(TR_FRAMES_SIZE);
-    tr_member_set(cluster, 0, cluster->address);
-    cluster->stamp_node = (uint16_t)cluster->members[0].hash;
+    unit_set_cluster(cluster, machine->address, MESSAGES);
 }
 
 static void set_replication(struct machine *machine)
@@ -401,10 +378,10 @@ static void set_replication(struct machine *machine)
         .arena = &machine->arena,
         .time = &machine->time,
         .trial = &machine->trial,
-        .progress = zeros(TR_LOG_NODES_MAX * sizeof(struct tr_progress)),
-        .held = {.notes = zeros(NOTES * sizeof(struct tr_recent_note)), .cap = NOTES},
-        .dropped = {.notes = zeros(NOTES * sizeof(struct tr_recent_note)), .cap = NOTES},
-        .operations = zeros(OPERATIONS * sizeof(struct tr_operation)),
+        .progress = unit_zeros(TR_LOG_NODES_MAX * sizeof(struct tr_progress)),
+        .held = {.notes = unit_zeros(NOTES * sizeof(struct tr_recent_note)), .cap = NOTES},
+        .dropped = {.notes = unit_zeros(NOTES * sizeof(struct tr_recent_note)), .cap = NOTES},
+        .operations = unit_zeros(OPERATIONS * sizeof(struct tr_operation)),
         .rebalance.again_ms = TR_NEVER,
         .catchup = CATCHUP_OVER,
         .is_serving = true,
@@ -415,21 +392,13 @@ static void set_machine(struct machine *machine, const char *address, struct mac
 {
     snprintf(machine->address, sizeof machine->address, "%s", address);
     machine->other = other;
-    machine->time = (struct tr_time){.now_ms = 1000, .wall_ms = 5000, .steady_ms = 5000};
-    machine->time.steady_base = machine->time.steady_ms - machine->time.now_ms;
+    machine->time = unit_time();
     machine->region = aligned_alloc(16, REGION);
     assert_non_null(machine->region);
     memset(machine->region, 0, REGION);
     tr_arena_init(&machine->arena, machine->region, REGION);
     assert_true(tr_index_init(&machine->index, &machine->arena, machine, hash_of));
-    machine->log.config.waiting_cap = WAITING;
-    machine->log.waiting = zeros(WAITING * sizeof *machine->log.waiting);
-    machine->log.time = &machine->time;
-    machine->log.trial = &machine->trial;
-    machine->log.number = 1;
-    machine->log.is_running = true;
-    machine->log.incarnations[0].number = 1;
-    machine->log.incarnation_count = 1;
+    unit_set_log(&machine->log, &machine->time, &machine->trial, WAITING);
     set_cluster(machine);
     set_replication(machine);
 }
@@ -438,7 +407,7 @@ static int set_up(void **state)
 {
     static const struct tr_view_node view[NODES] = {{{"a:1", 3}, TR_ROLE_STAYING},
                                                     {{"b:1", 3}, TR_ROLE_STAYING}};
-    struct machine *machines = zeros(NODES * sizeof *machines);
+    struct machine *machines = unit_zeros(NODES * sizeof *machines);
     set_machine(&machines[0], "a:1", &machines[1]);
     set_machine(&machines[1], "b:1", &machines[0]);
     for (unsigned i = 0; i < NODES; i++) {
@@ -456,12 +425,7 @@ static int tear_down(void **state)
         struct machine *machine = &machines[i];
         free(machine->region);
         free(machine->log.waiting);
-        free(machine->cluster.members);
-        free(machine->cluster.peers);
-        free(machine->cluster.view.map);
-        free(machine->cluster.view.workspace);
-        free(machine->cluster.messages);
-        free(machine->cluster.frames);
+        unit_free_cluster(&machine->cluster);
         free(machine->replication.progress);
         free(machine->replication.held.notes);
         free(machine->replication.dropped.notes);
