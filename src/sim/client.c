@@ -364,9 +364,11 @@ static void answer_write(struct world *world, const struct open_request *request
             count_copies(world, request->write) < write->copies)
             sim_break(world, "a write was answered with too few copies");
     }
-    /* Two writes of one timer that moves meanwhile may hold each other up for too long. */
+    /* Two writes of one timer that moves meanwhile, or one of them on a node that stops, may hold
+     * each other up for too long. */
     bool is_changed = world->scaled_ms + VIEW_MS + 4 * world->latency_ms > request->asked_ms;
-    bool is_contested = write->races > 0 && (world->is_scaling || is_changed);
+    bool is_stopping = world->machines[request->machine].is_draining;
+    bool is_contested = write->races > 0 && (world->is_scaling || is_changed || is_stopping);
     if (write->is_maybe && !write->is_torn && !is_contested && !world->model.has_faults &&
         !world->is_tight && !world->options->is_hostile)
         sim_break(world, "the outcome of a write is unknown, without a fault");
