@@ -264,10 +264,85 @@ void tr_write_conclude(struct tr_replication *replication, struct tr_operation *
         answer_unknown(replication, operation, out);
 }
 
+/* ---- beginning again ---- */
+
+/* What was stored of a create whose id is taken elsewhere must not stay. */
+static void take_back(struct tr_replication *replication, struct tr_operation *operation,
+                      const struct tr_whole *record)
+{
+    TR_ASSERT(operation->is_drawn);
+    for (unsigned i = 0; i < operation->replica_count; i++) {
+        if (operation->replicas[i] != 0)
+            tr_pending_send_take_back(replication, operation->replicas[i], &record->head);
+        else
+            tr_drop_take_back(replication, &record->head);
+    }
+}
+
+/* Makes a changed record ready to be sent once more. False: that cannot be, and is answered. */
+static bool renew(struct tr_replication *replication, struct tr_operation *operation,
+                  struct tr_whole *record, struct tr_effects *out)
+{
+    TR_ASSERT(operation->number != 0);
+    if (++operation->tries > TRIES || !repack(replication, operation, record)) {
+        answer_unknown(replication, operation, out);
+        return false;
+    }
+    tr_operation_renumber(replication, operation);
+    return true;
+}
+
+/* Gives the record a stamp above what was found, or another id. False: as above. */
+static bool restart(struct tr_replication *replication, struct tr_operation *operation,
+                    enum tr_frame_result found, const struct tr_whole *held, struct tr_effects *out)
+{
+    TR_ASSERT(found == TR_RESULT_EXISTS || found == TR_RESULT_STALE);
+    bool is_taken = found == TR_RESULT_EXISTS && operation->is_drawn;
+    struct tr_whole record;
+    tr_operation_unpack(replication, operation, &record);
+    tr_cover(replication->trial, is_taken ? RULE_EXISTS : RULE_STALE);
+    if (is_taken) {
+        take_back(replication, operation, &record);
+        operation->id = replication->store->draw(replication->store->context);
+    }
+    operation->version = tr_clock_stamp(
+        replication->cluster, held != NULL ? held->head.order.version : operation->version);
+    make_set(replication, operation);
+    return renew(replication, operation, &record, out);
+}
+
+/* Notes what the node at a place of the set has answered. False: something higher is there, or
+ * another record has the id, and all begins again. */
+static bool note_answer(struct tr_replication *replication, struct tr_operation *operation,
+                        unsigned place, enum tr_frame_result result, const struct tr_whole *held)
+{
+    TR_ASSERT(place < operation->replica_count);
+    uint8_t bit = (uint8_t)(1u << place);
+    switch (result) {
+    case TR_RESULT_STORED:
+        operation->done |= bit;
+        if (held != NULL)
+            extend(replication, operation, held);
+        return true;
+    case TR_RESULT_STALE:
+    case TR_RESULT_EXISTS:
+        if (operation->kind != OPERATION_CREATE || operation->is_drawn)
+            return false;
+        operation->above |= bit; /* another request with the same key */
+        return true;
+    case TR_RESULT_FULL:
+    case TR_RESULT_NONE:
+    case TR_RESULT_HELD:
+        operation->failed |= bit;
+        return true;
+    }
+    TR_UNREACHABLE("no such answer");
+}
+
 /* ---- sending ---- */
 
-/* This node's own copy. */
-static void store_here(struct tr_replication *replication, struct tr_operation *operation,
+/* This node's own copy. True: all begins again, and is to be sent. */
+static bool store_here(struct tr_replication *replication, struct tr_operation *operation,
                        unsigned place, struct tr_effects *out)
 {
     TR_ASSERT(place < operation->replica_count && operation->replicas[place] == 0);
@@ -290,26 +365,31 @@ static void store_here(struct tr_replication *replication, struct tr_operation *
         extend(replication, operation, &record);
         tr_replication_wait(replication, &record.head, operation->own, THEN_OPERATION, 0,
                             operation->number);
-        return;
+        return false;
     }
     if (result == TR_RESULT_FULL) {
         operation->failed |= (uint8_t)(1u << place);
-        return;
+        return false;
     }
     const struct tr_store *store = replication->store;
-    struct tr_whole held;
+    struct tr_whole found;
     tr_ref ref = tr_store_find(store, &(struct tr_key){.id = record.head.key.id});
     if (ref != TR_ARENA_NONE)
-        store->whole(store->context, ref, &held);
-    tr_operation_answered(replication, operation->number, 0, result,
-                          ref != TR_ARENA_NONE ? &held : NULL, out);
+        store->whole(store->context, ref, &found);
+    const struct tr_whole *held = ref != TR_ARENA_NONE ? &found : NULL;
+    if (!note_answer(replication, operation, place, result, held))
+        return restart(replication, operation, result, held, out);
+    tr_write_conclude(replication, operation, false, out);
+    return false;
 }
 
-static void send(struct tr_replication *replication, struct tr_operation *operation,
-                 struct tr_effects *out)
+/* True: this node's own copy has shown that all begins again. */
+static bool send_once(struct tr_replication *replication, struct tr_operation *operation,
+                      struct tr_effects *out)
 {
     TR_ASSERT(operation->replica_count > 0 && operation->record != TR_ARENA_NONE);
     uint64_t number = operation->number;
+    unsigned own = operation->replica_count;
     operation->stage = STAGE_WRITING;
     operation->done = 0;
     operation->above = 0;
@@ -317,66 +397,31 @@ static void send(struct tr_replication *replication, struct tr_operation *operat
     memset(operation->open, 0, sizeof operation->open);
     for (unsigned i = 0; i < operation->replica_count; i++) {
         uint16_t member = operation->replicas[i];
-        if (member != 0 && tr_peer_is_up(replication->cluster, member))
+        if (member == 0)
+            own = i;
+        else if (tr_peer_is_up(replication->cluster, member))
             tr_replication_send(replication, member,
                                 (struct tr_message){.kind = MESSAGE_WRITE, .operation = number});
-        else if (member != 0)
+        else
             operation->failed |= (uint8_t)(1u << i);
     }
-    /* This node's own copy comes last: it may find at once that all begins again. */
-    for (unsigned i = 0; i < operation->replica_count; i++) {
-        if (operation->replicas[i] == 0 && operation->number == number)
-            store_here(replication, operation, i, out);
-    }
+    /* Last: it may find at once that all begins again. */
+    if (own < operation->replica_count && store_here(replication, operation, own, out))
+        return true;
     bool is_sent = operation->failed != (uint8_t)((1u << operation->replica_count) - 1);
     if (operation->number == number && !is_sent && operation->tries == 0) {
         tr_operation_refuse(replication, operation, TR_NO_NODE_UP, out);
         tr_operation_end(replication, operation);
     }
+    return false;
 }
 
-/* Sends a changed record to its replica set, or answers that it cannot go on. */
-static void send_again(struct tr_replication *replication, struct tr_operation *operation,
-                       struct tr_whole *record, struct tr_effects *out)
+static void send(struct tr_replication *replication, struct tr_operation *operation,
+                 struct tr_effects *out)
 {
-    TR_ASSERT(operation->number != 0);
-    if (++operation->tries > TRIES || !repack(replication, operation, record)) {
-        answer_unknown(replication, operation, out);
-        return;
-    }
-    tr_operation_renumber(replication, operation);
-    send(replication, operation, out);
-}
-
-/* What was stored of a create whose id is taken elsewhere must not stay. */
-static void take_back(struct tr_replication *replication, struct tr_operation *operation,
-                      const struct tr_whole *record)
-{
-    TR_ASSERT(operation->is_drawn);
-    for (unsigned i = 0; i < operation->replica_count; i++) {
-        if (operation->replicas[i] != 0)
-            tr_pending_send_take_back(replication, operation->replicas[i], &record->head);
-        else
-            tr_drop_take_back(replication, &record->head);
-    }
-}
-
-static void begin_again(struct tr_replication *replication, struct tr_operation *operation,
-                        enum tr_frame_result result, const struct tr_whole *held,
-                        struct tr_effects *out)
-{
-    TR_ASSERT(result == TR_RESULT_EXISTS || result == TR_RESULT_STALE);
-    struct tr_whole record;
-    tr_operation_unpack(replication, operation, &record);
-    tr_cover(replication->trial, result == TR_RESULT_EXISTS ? RULE_EXISTS : RULE_STALE);
-    if (result == TR_RESULT_EXISTS) {
-        take_back(replication, operation, &record);
-        operation->id = replication->store->draw(replication->store->context);
-    }
-    operation->version = tr_clock_stamp(
-        replication->cluster, held != NULL ? held->head.order.version : operation->version);
-    make_set(replication, operation);
-    send_again(replication, operation, &record, out);
+    TR_ASSERT(operation->tries <= TRIES);
+    while (send_once(replication, operation, out))
+        TR_ASSERT(operation->tries <= TRIES); /* each time is a try */
 }
 
 /* A node that was down or full when the record was sent may have come back, or have room. */
@@ -392,9 +437,9 @@ static void try_failed(struct tr_replication *replication, struct tr_operation *
             operation->number != number)
             continue;
         operation->failed &= (uint8_t) ~(1u << i);
-        if (member == 0)
-            store_here(replication, operation, i, out);
-        else
+        if (member == 0 && store_here(replication, operation, i, out))
+            send(replication, operation, out);
+        else if (member != 0)
             tr_replication_send(
                 replication, member,
                 (struct tr_message){.kind = MESSAGE_WRITE, .operation = operation->number});
@@ -435,7 +480,8 @@ void tr_write_hint(struct tr_replication *replication, struct tr_operation *oper
         tr_next_move(record.head.order.moves, replication->cluster->stamp_node);
     if (operation->mode == TR_WRITE_REPLACE)
         operation->version = tr_clock_stamp(replication->cluster, operation->version);
-    send_again(replication, operation, &record, out);
+    if (renew(replication, operation, &record, out))
+        send(replication, operation, out);
 }
 
 /* Whether a replica is so full that the rest of its memory is kept for copies of what there is
@@ -495,28 +541,10 @@ void tr_write_answered(struct tr_replication *replication, struct tr_operation *
         place++;
     if (place == operation->replica_count)
         return;
-    switch (result) {
-    case TR_RESULT_STORED:
-        operation->done |= (uint8_t)(1u << place);
-        if (held != NULL)
-            extend(replication, operation, held);
-        break;
-    case TR_RESULT_STALE:
-    case TR_RESULT_EXISTS:
-        if (operation->kind == OPERATION_CREATE && !operation->is_drawn) {
-            operation->above |= (uint8_t)(1u << place); /* another request with the same key */
-            break;
-        }
-        begin_again(replication, operation, operation->is_drawn ? result : TR_RESULT_STALE, held,
-                    out);
-        return;
-    case TR_RESULT_FULL:
-    case TR_RESULT_NONE:
-    case TR_RESULT_HELD:
-        operation->failed |= (uint8_t)(1u << place);
-        break;
-    }
-    tr_write_conclude(replication, operation, false, out);
+    if (note_answer(replication, operation, place, result, held))
+        tr_write_conclude(replication, operation, false, out);
+    else if (restart(replication, operation, result, held, out))
+        send(replication, operation, out);
 }
 
 void tr_write_late(struct tr_operation *operation, uint16_t member)
@@ -535,6 +563,6 @@ void tr_write_contested(struct tr_replication *replication, struct tr_operation 
         return;
     if (is_other) /* another with the same key */
         tr_operation_dropped(replication, operation->number, member, out);
-    else
-        begin_again(replication, operation, TR_RESULT_STALE, held, out);
+    else if (restart(replication, operation, TR_RESULT_STALE, held, out))
+        send(replication, operation, out);
 }
