@@ -64,21 +64,17 @@ void tr_connection_close(struct tr_connection *connection)
     tr_stream_close(&connection->stream);
 }
 
-uint32_t tr_connection_take_slot(struct tr_server *server)
+/* Twice as many slots as before. False: there are as many as there may be, or no memory. */
+static bool grow_slots(struct tr_server *server)
 {
-    uint32_t index = server->slot_free;
-    if (index != TR_NO_SLOT) {
-        server->slot_free = server->slots[index].next_free;
-        return index;
-    }
-    if (server->slot_count == server->daemon->config.connections_max)
-        return TR_NO_SLOT;
+    uint32_t most = (uint32_t)server->daemon->config.connections_max;
     uint32_t count = server->slot_count * 2 > 64 ? server->slot_count * 2 : 64;
-    if (count > server->daemon->config.connections_max)
-        count = (uint32_t)server->daemon->config.connections_max;
-    struct tr_slot *larger = realloc(server->slots, count * sizeof *larger);
+    count = count < most ? count : most;
+    struct tr_slot *larger = NULL;
+    if (server->slot_count < most)
+        larger = realloc(server->slots, count * sizeof *larger);
     if (larger == NULL)
-        return TR_NO_SLOT;
+        return false;
     server->slots = larger;
     for (uint32_t i = count; i > server->slot_count; i--) {
         /* From 1: no token is 0, which means nobody. */
@@ -86,7 +82,16 @@ uint32_t tr_connection_take_slot(struct tr_server *server)
         server->slot_free = i - 1;
     }
     server->slot_count = count;
-    return tr_connection_take_slot(server);
+    return true;
+}
+
+uint32_t tr_connection_take_slot(struct tr_server *server)
+{
+    if (server->slot_free == TR_NO_SLOT && !grow_slots(server))
+        return TR_NO_SLOT;
+    uint32_t index = server->slot_free;
+    server->slot_free = server->slots[index].next_free;
+    return index;
 }
 
 /* ---- answers ---- */
