@@ -35,7 +35,7 @@ static bool has_more_for(struct tr_node *node, uint16_t index)
     bool is_starting = (peer->flags & TR_BEAT_READY) == 0;
     bool has_missed = progress->has_missed && !tr_breaks(&node->trial, MUTANT_DEAF);
     bool is_early = node->time.now_ms < progress->early_until_ms;
-    return progress->is_behind || node->pops.is_claiming_all ||
+    return progress->walk != WALK_NOT || node->pops.is_claiming_all ||
            (is_starting && (peer->count > 0 || is_early)) ||
            (has_missed && !tr_pending_is_empty(&node->replication, index));
 }
@@ -74,8 +74,7 @@ static void beat_heard(void *context, uint16_t index, const struct tr_frame *fra
         tr_rebalance_again(&node->replication); /* they may agree now */
     bool is_full = frame->of.beat.disk_fill == DISK_FULL;
     if (is_full && !progress->has_missed) {
-        progress->is_passed |= progress->cursor > 0; /* all that it may lack is looked for */
-        progress->is_behind = true;
+        tr_walk_all(progress);
     }
     if (is_full || (peer->flags & TR_BEAT_POPPING) != 0)
         progress->has_missed = is_full;
@@ -96,7 +95,7 @@ static void link_lost(void *context, uint16_t index)
     while (progress->pending.count > 0)
         tr_fifo_pop(&progress->pending, &node->arena);
     progress->has_said_all = false;
-    progress->is_behind = true;
+    tr_walk_on(progress);
     progress->cursor = 0;
     progress->passed = 0;
     progress->has_missed = false;

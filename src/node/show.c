@@ -23,7 +23,7 @@ void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_pe
         .is_serving = tr_peer_is_serving(cluster, member),
         .is_rebalancing = peer->is_up && (peer->flags & TR_BEAT_REBALANCING) != 0,
         .has_same_view = member == 0 || peer->view == cluster->view.id,
-        .is_behind = progress->is_behind,
+        .is_behind = progress->walk != WALK_NOT,
         .heard_ms = node->time.now_ms - peer->heard_ms,
         .clock_ms = peer->clock_ms,
         .queued = peer->count,

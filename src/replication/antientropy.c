@@ -53,7 +53,7 @@ void tr_antientropy_begin(struct tr_replication *replication, uint16_t index)
     TR_ASSERT(progress->own_sums == TR_ARENA_NONE && progress->their_sums == TR_ARENA_NONE);
     size_t size = (size_t)8 * TR_BUCKETS;
     progress->own_sums = tr_arena_take(replication->arena, TR_ARENA_STRING, size, false);
-    progress->is_behind = true;
+    tr_walk_on(progress);
     progress->cursor = 0;
     progress->passed = 0;
     progress->sum_cursor = 0;
@@ -227,7 +227,7 @@ static bool may_have_lost(const struct tr_replication *replication, uint16_t ind
 static bool walk_record(struct tr_replication *replication, uint16_t index, tr_ref ref,
                         uint64_t hash)
 {
-    TR_ASSERT(replication->progress[index].is_behind);
+    TR_ASSERT(replication->progress[index].walk != WALK_NOT);
     TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_progress *progress = &replication->progress[index];
     struct tr_head record;
@@ -271,11 +271,10 @@ static void run_walk(struct tr_replication *replication, uint16_t index)
     struct tr_peer *peer = &replication->cluster->peers[index];
     struct tr_progress *progress = &replication->progress[index];
     struct tr_index_walk walk = resume(replication, progress);
-    for (unsigned i = 0; progress->is_behind; i++) {
+    for (unsigned i = 0; progress->walk != WALK_NOT; i++) {
         tr_ref ref = TR_ARENA_NONE;
         if (!tr_index_next(&walk, &ref)) {
-            progress->is_behind = progress->is_passed;
-            progress->is_passed = false;
+            progress->walk = progress->walk == WALK_TWICE ? WALK_ON : WALK_NOT;
             progress->cursor = 0;
             progress->passed = 0;
             tr_antientropy_end(replication, index);
@@ -305,7 +304,7 @@ static bool may_walk(const struct tr_replication *replication, uint16_t index)
     bool is_done = progress->compare == COMPARE_NOT ||
                    (progress->compare == COMPARE_DONE && progress->has_sent_sums);
     bool is_waiting = !is_done && replication->time->now_ms < progress->compare_ms + PATIENCE_MS;
-    return progress->is_behind && peer->is_up && !is_waiting &&
+    return progress->walk != WALK_NOT && peer->is_up && !is_waiting &&
            tr_replication_is_popping(replication) && peer->count < WINDOW &&
            tr_outbox_can_send(replication->cluster, index, MESSAGE_COPY) &&
            progress->pending.count < replication->config.pending &&

@@ -132,9 +132,7 @@ void tr_pending_add(struct tr_replication *replication, tr_ref ref, const struct
             !tr_arena_is_tight(replication->arena) &&
             tr_fifo_push(&progress->pending, replication->arena, entry))
             continue;
-        progress->is_passed |=
-            progress->cursor > 0; /* the walk that is under way may be beyond it */
-        progress->is_behind = true;
+        tr_walk_all(progress);
     }
 }
 
@@ -180,10 +178,8 @@ void tr_pending_run(struct tr_replication *replication, uint16_t index)
         tr_cover(replication->trial, RULE_PENDING);
         tr_pending_send(replication, index, &record);
         entry.due_ms = replication->time->now_ms + TR_PENDING_AGAIN_MS;
-        if (!tr_fifo_push(&progress->pending, replication->arena, entry)) {
-            progress->is_passed |= progress->cursor > 0;
-            progress->is_behind = true;
-        }
+        if (!tr_fifo_push(&progress->pending, replication->arena, entry))
+            tr_walk_all(progress);
     }
 }
 

@@ -426,7 +426,7 @@ static void report(struct tr_replication *replication, bool is_left, struct tr_e
         const struct tr_progress *progress = &replication->progress[i];
         bool is_meant = replication->cluster->members[i].role != TR_ROLE_NONE;
         bool is_missing = is_meant && (!peer->is_up || peer->view != replication->cluster->view.id);
-        is_complete &= !is_missing && !(peer->is_up && progress->is_behind);
+        is_complete &= !is_missing && !(peer->is_up && progress->walk != WALK_NOT);
         if (!is_missing || rebalance->is_reported ||
             replication->time->now_ms < rebalance->asked_ms + PATIENCE_MS)
             continue;
@@ -548,7 +548,7 @@ void tr_rebalance_asked(struct tr_replication *replication)
     replication->rebalance.is_reported = false;
     replication->rebalance.asked_ms = replication->time->now_ms;
     for (uint32_t i = 1; i < replication->cluster->member_count; i++)
-        replication->progress[i].is_behind = true;
+        tr_walk_on(&replication->progress[i]);
     tr_rebalance_again(replication);
 }
 

@@ -39,10 +39,8 @@ bool tr_replication_send(struct tr_replication *replication, uint16_t index,
     struct tr_progress *progress = &replication->progress[index];
     if (tr_outbox_send(replication->cluster, index, message))
         return true;
-    if (is_of_record(message.kind)) {
-        progress->is_behind = true;
-        progress->is_passed |= progress->cursor > 0; /* a walk under way may be beyond it */
-    }
+    if (is_of_record(message.kind))
+        tr_walk_all(progress);
     return false;
 }
 

@@ -57,13 +57,19 @@ enum tr_compare {
     COMPARE_DONE,
 };
 
+/* Whether the store is walked for records that another node may lack. */
+enum tr_walk {
+    WALK_NOT,
+    WALK_ON,    /* it is, from the cursor on */
+    WALK_TWICE, /* and then once more: what the node may lack may be before the cursor */
+};
+
 /* What is known of another node: what is pending for it, and what it has said. By member. */
 struct tr_progress {
-    bool is_behind;    /* it may lack records: the store is walked for them */
-    bool is_passed;    /* and the walk must come again */
+    enum tr_walk walk;
     bool has_said_all; /* it has nothing pending for this node, which catches up */
     bool has_missed;   /* its disk was full, so it may have stored nothing of what it was sent */
-    uint64_t cursor;   /* of that walk: records up to this hash were looked at, */
+    uint64_t cursor;   /* of the walk: records up to this hash were looked at, */
     unsigned passed;   /* and of this hash so many, up to that one */
     tr_ref passed_ref;
     struct tr_fifo pending; /* records that it must have acknowledged by a time */
@@ -168,6 +174,18 @@ struct tr_replication {
 
     struct tr_replication_stats stats;
 };
+
+/* It may lack records that the walk has yet to come to; or, of the second, any record. */
+static inline void tr_walk_on(struct tr_progress *progress)
+{
+    progress->walk = progress->walk == WALK_NOT ? WALK_ON : progress->walk;
+}
+
+static inline void tr_walk_all(struct tr_progress *progress)
+{
+    progress->walk = progress->cursor > 0 ? WALK_TWICE : progress->walk;
+    tr_walk_on(progress);
+}
 
 /* How many records a walk looks at in one step, where `usual` is what it would. */
 static inline uint32_t tr_replication_slice(const struct tr_replication *replication,

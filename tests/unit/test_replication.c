@@ -304,7 +304,7 @@ static void link_lost(void *context, uint16_t peer)
     struct tr_progress *progress = &machine->replication.progress[peer];
     while (progress->pending.count > 0)
         tr_fifo_pop(&progress->pending, &machine->arena);
-    progress->is_behind = true;
+    tr_walk_on(progress);
     tr_antientropy_end(&machine->replication, peer);
 }
 
