@@ -193,6 +193,7 @@ static tr_ref take_large(struct tr_arena *arena, enum tr_arena_kind kind, size_t
         arena->blocks[i].class = LARGE;
     }
     arena->blocks[first].span = count;
+    arena->pieces[kind]++;
     return (tr_ref)((size_t)first * (TR_ARENA_BLOCK / TR_ARENA_UNIT));
 }
 
@@ -223,6 +224,7 @@ tr_ref tr_arena_take(struct tr_arena *arena, enum tr_arena_kind kind, size_t siz
         block->fresh++;
     }
     block->used++;
+    arena->pieces[kind]++;
     if (block->used == class_pieces(class))
         unlink_block(arena, list, index);
     size_t offset = (size_t)index * TR_ARENA_BLOCK + (size_t)piece * class_size(class);
@@ -243,7 +245,8 @@ void tr_arena_give(struct tr_arena *arena, tr_ref ref)
     uint32_t index = (uint32_t)(offset / TR_ARENA_BLOCK);
     TR_ASSERT(ref != TR_ARENA_NONE && index < arena->blocks_fresh);
     struct tr_arena_block *block = &arena->blocks[index];
-    TR_ASSERT(block->kind != TR_ARENA_FREE);
+    TR_ASSERT(block->kind != TR_ARENA_FREE && arena->pieces[block->kind] > 0);
+    arena->pieces[block->kind]--;
     if (block->class == LARGE) {
         uint32_t count = block->span;
         TR_ASSERT(count > 0);

@@ -50,6 +50,7 @@ struct tr_arena {
     uint32_t reserve;                                   /* blocks */
     uint32_t idle;                                      /* a list of blocks that are free again */
     uint32_t partial[TR_ARENA_KINDS][TR_ARENA_CLASSES]; /* blocks with room */
+    uint64_t pieces[TR_ARENA_KINDS];                    /* handed out and not given back */
 };
 
 /* Takes over a region of zeros, aligned to 16 bytes, of TR_ARENA_LEAST to TR_ARENA_MOST bytes. */

@@ -185,12 +185,33 @@ const uint8_t *tr_node_store_id(const struct tr_node *node)
     return node->log.store_id;
 }
 
+/* Texts that are shared, the records of operations and of answers, and the sums of anti-entropy. */
+static uint64_t count_strings(const struct tr_node *node)
+{
+    const struct tr_replication *replication = &node->replication;
+    const struct tr_book *book = &node->timers.book;
+    uint64_t count = book->texts.index.count + book->tags.index.count + replication->read_count;
+    for (uint32_t i = 0; i < replication->config.operations_max; i++) {
+        const struct tr_operation *operation = &replication->operations[i];
+        count += operation->number != 0 && operation->record != TR_ARENA_NONE;
+    }
+    for (uint32_t i = 1; i < node->cluster.member_count; i++) {
+        const struct tr_progress *progress = &replication->progress[i];
+        count += progress->own_sums != TR_ARENA_NONE;
+        count += progress->their_sums != TR_ARENA_NONE;
+    }
+    return count;
+}
+
+/* What the rooms hold is what the arena gave them, and their counts agree with each other. */
 bool tr_node_valid(const struct tr_node *node)
 {
     const struct tr_timers_stats *stats = &node->timers.stats;
     uint64_t records = stats->timers + stats->debts + stats->dead + stats->tombstones;
     return tr_book_valid(&node->timers.book) && tr_wheel_valid(&node->timers.wheel) &&
-           records == node->timers.book.index.count;
+           records == node->timers.book.index.count &&
+           records == node->arena.pieces[TR_ARENA_RECORD] &&
+           count_strings(node) == node->arena.pieces[TR_ARENA_STRING];
 }
 
 struct tr_timer_text tr_node_text(const struct tr_node *node, tr_timer_id id, uint32_t factor)
