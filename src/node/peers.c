@@ -149,7 +149,7 @@ void tr_peers_hooks(struct tr_node *node)
     };
 }
 
-bool tr_all_are_told(struct tr_node *node)
+bool tr_peers_have_all(struct tr_node *node)
 {
     TR_ASSERT(node->phase == PHASE_DRAINING);
     for (uint32_t i = 1; i < node->cluster.member_count; i++) {

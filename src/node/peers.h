@@ -8,7 +8,7 @@
 void tr_peers_hooks(struct tr_node *node); /* what the cluster asks of this node */
 void tr_peers_run(struct tr_node *node, struct tr_effects *out);
 tr_mono_ms tr_peers_wake_at(const struct tr_node *node);
-bool tr_all_are_told(struct tr_node *node); /* nobody is to hear anything more */
+bool tr_peers_have_all(struct tr_node *node); /* nothing is pending for any node that is up */
 void tr_frame_received(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
 
 #endif

@@ -49,12 +49,12 @@ static void set_clock(struct tr_node *node, const struct tr_event *event, struct
 static void drain(struct tr_node *node, struct tr_effects *out)
 {
     TR_ASSERT(node->phase == PHASE_DRAINING && !node->log.is_running);
-    bool is_told = node->replication.operation_count == 0 && tr_all_are_told(node);
+    bool is_done = node->replication.operation_count == 0 && tr_peers_have_all(node);
     if (node->pops.flight_count > 0)
         node->drain_ms = node->time.now_ms; /* their outcomes are yet to be sent */
     if (node->pops.flight_count > 0 || !tr_log_is_idle(&node->log) || !tr_effects_has_room(out, 1))
         return;
-    if (!is_told && node->time.now_ms < node->drain_ms + DRAIN_MS)
+    if (!is_done && node->time.now_ms < node->drain_ms + DRAIN_MS)
         return;
     if (!node->is_stop_logged && node->config.has_log) {
         node->is_stop_logged = true;
