@@ -41,6 +41,8 @@ static bool has_heard_all(const struct tr_replication *replication)
 {
     TR_ASSERT(replication->catchup == CATCHUP_HEARING);
     bool is_alone = !tr_view_has_others(replication->cluster);
+    bool was_full = replication->refused_ms > replication->catchup_ms;
+    tr_mono_ms begun_ms = was_full ? replication->refused_ms : replication->catchup_ms;
     for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
         const struct tr_peer *peer = &replication->cluster->peers[i];
         const struct tr_progress *progress = &replication->progress[i];
@@ -53,8 +55,9 @@ static bool has_heard_all(const struct tr_replication *replication)
             patience = SILENT_MS / 2;
         bool is_silent =
             !peer->is_up && replication->time->now_ms >= replication->catchup_ms + patience;
-        bool is_over =
-            is_silent || replication->time->now_ms >= replication->catchup_ms + SILENT_MOST_MS;
+        /* A node that is up and never comes to an end is not waited for for ever; but as long as
+         * it takes if it may be this node's own disk that stores nothing of what is sent. */
+        bool is_over = is_silent || (replication->time->now_ms >= begun_ms + SILENT_MOST_MS);
         bool is_meant =
             replication->cluster->members[i].role != TR_ROLE_NONE || peer->is_up || is_alone;
         if (is_meant && !is_over && !progress->has_said_all)
@@ -192,6 +195,8 @@ void tr_catchup_mind_log(struct tr_replication *replication)
     bool is_exhausted = replication->log->is_exhausted;
     if (!replication->log->is_running)
         return;
+    if (replication->log->is_refused)
+        replication->refused_ms = replication->time->now_ms;
     if (is_exhausted && tr_replication_is_popping(replication)) {
         tr_cover(replication->trial, RULE_NOT_POPPING);
         tr_catchup_begin(replication);
