@@ -38,7 +38,7 @@ void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *
     for (uint32_t i = 0; i < node->replication.read_count; i++) {
         if (node->replication.read[i] == ref) {
             struct tr_whole whole;
-            tr_operation_read(&node->replication, i, &whole);
+            tr_operation_unpack_shown(&node->replication, i, &whole);
             tr_record_from_whole(&whole, record);
             return;
         }

@@ -10,7 +10,7 @@
 
 /* All replicas have acknowledged the record to this node, which has sent it to them: each hears
  * that the others have it, too, or it would send them the record itself. */
-static void spread(struct tr_replication *replication, tr_ref ref, const struct tr_head *record)
+static void send_marks(struct tr_replication *replication, tr_ref ref, const struct tr_head *record)
 {
     TR_ASSERT(tr_set_is_known(replication, ref, record));
     unsigned others = record->replicas.count - tr_set_has(record, 0);
@@ -83,7 +83,7 @@ void tr_acknowledge_heard(struct tr_replication *replication, uint16_t peer,
     if (!was_known && is_late_end(replication, peer, &held))
         ref = spread_end(replication, ref, &held);
     if (!was_known && tr_set_is_known(replication, ref, &held))
-        spread(replication, ref, &held);
+        send_marks(replication, ref, &held);
     if (!is_balanced)
         tr_rebalance_look(replication, ref, &held,
                           !was_enough && tr_set_has_enough(replication, ref, &held));

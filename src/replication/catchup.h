@@ -3,9 +3,9 @@
  * Catching up: a node that starts, whose loop stood still or whose log was full, hears what it
  * missed before it acts on any record.
  *
- * It waits until every other node has said, after it heard of this, that it has nothing more
- * pending for it, or is silent. Then it says from when on it pops, and when all have heard that, it
- * does. What is due before is left to others, in its own eyes and in theirs.
+ * The node waits until every other node has heard that it catches up and has said that nothing is
+ * pending for it; silent nodes are given up after a while. Then it announces a time from which it
+ * pops, and starts when all have heard that. Every node counts it last for pops due before then.
  *
  * Owns:    whether this node serves, and whether it pops.
  */

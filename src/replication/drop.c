@@ -119,7 +119,7 @@ static void bury(struct tr_replication *replication, tr_ref ref, const struct tr
     whole.head.flags = TR_RECORD_TOMBSTONE;
     whole.head.due_ms = replication->time->steady_ms + TR_TOMBSTONE_MS;
     whole.head.lag_ms = 0;
-    tr_set_drop_others(&whole.head);
+    tr_set_end_move(&whole.head);
     store->strip(&whole);
     store->put(store->context, &whole, &ref);
     store->arm(store->context, ref);

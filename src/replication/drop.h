@@ -17,8 +17,8 @@ void tr_drop_asked(struct tr_replication *replication, uint16_t peer, const stru
                    uint64_t operation);
 void tr_drop_take_back(struct tr_replication *replication, const struct tr_head *named);
 
-/* `peer` says that it has dropped a record, since an operation of this node asked for that or not;
- * or, if it is wanted, that the record has not come there yet. */
+/* `peer` does not have this order of a record. `is_wanted`: it lacks the record and asks for a
+ * copy. Else it has dropped it; `is_asked`: because an operation of this node asked for that. */
 void tr_drop_heard(struct tr_replication *replication, uint16_t peer, const struct tr_head *named,
                    bool is_asked, bool is_wanted);
 

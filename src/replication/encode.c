@@ -19,9 +19,9 @@ static bool is_beyond_unsafe(const struct tr_replication *replication, const str
     return is_beyond;
 }
 
-/* The record of a message, as it is now. TR_ARENA_NONE: there is nothing to say of it any more,
- * or not yet. One that is not durable, or not decided, may be read; to be kept elsewhere it has
- * to be. */
+/* The record that a message is about, as it is now; or TR_ARENA_NONE. An answer to a read may show
+ * one that is not durable or whose write is undecided. Another node must not store such a record,
+ * so no other message carries it. */
 static tr_ref find_record(const struct tr_replication *replication,
                           const struct tr_message *message, struct tr_head *head)
 {

@@ -28,8 +28,9 @@ static struct tr_recent_note *note_hold(struct tr_replication *replication, uint
     return note;
 }
 
-/* Returns the note; NULL: there is none, or a higher one: of what was replaced here, or of a move,
- * which holds back more. */
+/* Notes that `peer` acts on this order, and returns the note. NULL: a note of a move, or of a
+ * higher undecided write, stays instead; or the table is full, and for a while all is held back for
+ * `peer`. */
 static struct tr_recent_note *hear(struct tr_replication *replication, uint16_t peer,
                                    const struct tr_head *record)
 {
@@ -161,7 +162,9 @@ void tr_hold_close(struct tr_replication *replication, const struct tr_head *rec
         return; /* another write's */
     note->until_ms = 0;
     note->is_open = false;
-    note->order = (struct tr_order){0}; /* it is below all, whoever stops */
+    /* Of a node that stops a claim is heeded for a while after it has run out: this note, below
+     * every order, holds nothing back. */
+    note->order = (struct tr_order){0};
     tr_ref ref = tr_store_find_exactly(replication->store, record, &held);
     if (ref == TR_ARENA_NONE || tr_store_state_of(replication->store, ref) != TR_STORE_IDLE)
         return;

@@ -22,8 +22,8 @@ void tr_hold_claim(struct tr_replication *replication, uint16_t peer, const stru
  * copy here of a lower order is not popped. */
 void tr_hold_past(struct tr_replication *replication, uint16_t peer, const struct tr_head *outcome);
 
-/* `peer` says that the record has moved on to this order, and that state is not here: a copy here
- * of a lower order is popped by the nodes it moved to. */
+/* `peer` has this higher order, and it is not stored here, since the record moved on or there was
+ * no room for it. Until it comes, a lower copy here is left to nodes that have the higher one. */
 void tr_hold_moved(struct tr_replication *replication, uint16_t peer, const struct tr_head *head);
 
 /* The node that said that the record has moved on beyond this order; or TR_MEMBER_NONE. */

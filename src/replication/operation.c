@@ -72,7 +72,7 @@ void tr_operation_answer(struct tr_replication *replication, const struct tr_ope
     answer(replication, operation, result, result != TR_NOT_FOUND && result != TR_NO_DEAD_POP, out);
 }
 
-/* Nothing was sent: it has definitely not happened. */
+/* Answers with a refusal. No node was sent the write, so it has certainly not happened. */
 void tr_operation_refuse(struct tr_replication *replication, const struct tr_operation *operation,
                          enum tr_result result, struct tr_effects *out)
 {
@@ -248,8 +248,8 @@ void tr_operation_begin(struct tr_replication *replication, const struct tr_requ
     tr_read_conclude(replication, operation, false, out);
 }
 
-void tr_operation_read(const struct tr_replication *replication, uint32_t index,
-                       struct tr_whole *record)
+void tr_operation_unpack_shown(const struct tr_replication *replication, uint32_t index,
+                               struct tr_whole *record)
 {
     TR_ASSERT(index < replication->read_count);
     struct tr_operation operation = {.record = replication->read[index],

@@ -69,7 +69,7 @@ struct tr_operation {
     bool is_late;     /* nodes were hinted for the silent; or all were asked once more */
     bool is_drawn;    /* its id, which may be drawn again */
     bool is_found;    /* somebody holds it */
-    bool is_complete; /* everybody was asked who has it, if anybody has */
+    bool is_complete; /* of a read: enough nodes were asked to say that nobody holds the record */
     tr_timer_id id;
     uint64_t version;
     uint64_t argument;                    /* of what is performed */
@@ -94,8 +94,8 @@ bool tr_operation_record(const struct tr_replication *replication, uint64_t numb
                          struct tr_whole *whole, enum tr_write_mode *mode);
 
 /* A record of another node that an answer of this step refers to. */
-void tr_operation_read(const struct tr_replication *replication, uint32_t index,
-                       struct tr_whole *whole);
+void tr_operation_unpack_shown(const struct tr_replication *replication, uint32_t index,
+                               struct tr_whole *whole);
 
 void tr_operations_run(struct tr_replication *replication, struct tr_effects *out);
 void tr_operations_look(struct tr_replication *replication); /* at all of them, in the next step */

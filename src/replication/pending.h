@@ -19,15 +19,16 @@
 /* When and how the replica set of a record hears of a change. */
 enum tr_replicate {
     REPLICATE_AT_ONCE, /* what came of a pop: it has happened, whatever becomes of this disk */
-    REPLICATE_DURABLE, /* what stands or falls with other records that are written with it */
+    REPLICATE_DURABLE, /* the new order and times, once this node's log has them */
     REPLICATE_WHOLE,   /* a record that is new to the set, when it is durable */
-    REPLICATE_PART,    /* likewise, one without which what follows it must not be known */
+    REPLICATE_PART,    /* a part, once durable; until then its timer is not sent either */
 };
 
 /* Sends what has changed to all nodes that the record names, now or once it is durable. */
 void tr_pending_replicate(struct tr_replication *replication, tr_ref ref, enum tr_replicate how);
 
-/* To all who are named: a message of this kind, or, to those that are to drop it, that. */
+/* Sends a message of this kind to every other node that the record names. A node that is to drop
+ * the record is sent a drop instead. */
 void tr_pending_send_all(struct tr_replication *replication, const struct tr_head *head,
                          enum tr_message_kind kind);
 

@@ -105,8 +105,8 @@ static void hear(struct tr_replication *replication, struct tr_operation *operat
         tr_operation_keep(replication, operation, held);
 }
 
-/* All who were asked have answered, and one of those where it is placed was; while it may be
- * elsewhere, everybody was. */
+/* Whether nobody else can hold it: all nodes that were asked have answered, and a node where the
+ * view places it was among them. While records may be elsewhere, every node of the view was. */
 static bool is_known(const struct tr_replication *replication, const struct tr_operation *operation)
 {
     TR_ASSERT(operation->stage == STAGE_READING);

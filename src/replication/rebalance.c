@@ -81,9 +81,9 @@ void tr_rebalance_again(struct tr_replication *replication)
     replication->rebalance.cursor = 0;
 }
 
-/* The node that should move a record may have dropped it for a higher state that this node has not
- * heard of: the copy is sent first to the nodes where the view places the record, then to the node
- * that should move it. A few in a walk: copies that are only on their way are gone by the next. */
+/* The mover may have dropped the record for a higher state that this node has not heard of. So the
+ * copy is sent to the mover in one walk and to the nodes where the view places it in the next. A
+ * walk sends few: most such copies are about to be dropped anyway. */
 static void offer(struct tr_replication *replication, uint16_t mover, const struct tr_head *record,
                   bool may_send)
 {

@@ -39,11 +39,13 @@ tr_mono_ms tr_rebalance_wake_at(const struct tr_replication *replication);
 void tr_rebalance_again(struct tr_replication *replication);
 void tr_rebalance_asked(struct tr_replication *replication); /* by the operator */
 
-/* A record has changed, or somebody has said something of it: it may go on. */
+/* Takes one record a step further, as the walk would: a node acknowledged or dropped it, or its
+ * entry is durable. `may_send`: also sends copies and drops that were sent before. */
 void tr_rebalance_look(struct tr_replication *replication, tr_ref ref, struct tr_head *head,
                        bool may_send);
 
-/* Records may be elsewhere than placed. */
+/* Whether records may be on nodes other than those where the view places them: then reads and drops
+ * go to every node that is up. */
 bool tr_rebalance_is_wide(const struct tr_replication *replication);
 
 /* The view has changed lately: nodes of it may have yet to come. */

@@ -18,11 +18,11 @@ struct tr_recent_note {
     uint64_t hash; /* of the key; 0: never used */
     struct tr_order order;
     tr_mono_ms until_ms;  /* it has run out then */
-    uint64_t incarnation; /* of the node that it is about, */
-    uint16_t peer;        /* which is this one */
-    bool is_open;         /* these are the caller's */
-    bool is_past;
-    bool is_moved;
+    uint64_t incarnation; /* of `peer`, when the note was made */
+    uint16_t peer;        /* the node that the key is left to; hold alone uses it, and the flags */
+    bool is_open;         /* `peer` coordinates a write of this order, and has yet to decide it */
+    bool is_past;         /* `peer` has popped: this order is the outcome */
+    bool is_moved;        /* the record has moved on to this order elsewhere */
 };
 
 struct tr_recent {

@@ -29,7 +29,7 @@ static void set_due(const struct tr_replication *replication, struct tr_head *re
     TR_ASSERT(record->due_ms >= replication->time->steady_ms); /* it is not popped in the past */
 }
 
-/* Whoever says something else is not to be trusted. */
+/* Whether the numbers of a head from another node are in the range that an honest node sends. */
 static bool is_sane(const struct tr_head *head)
 {
     return head->order.sequence < UINT32_MAX && head->key.part <= UINT32_MAX &&
@@ -62,8 +62,8 @@ static bool localize(struct tr_replication *replication, struct tr_whole *whole,
     return tr_set_is_sound(head);
 }
 
-/* Above 0: `a` is to stay. At equal order a tombstone does, then one that has arrived; of two nodes
- * that moved it at once, one. */
+/* Above 0: `a` is to stay; below: `b`. At equal order a tombstone stays, then a record that does
+ * not move; then a hash of the replica set decides, which is the same on every node. */
 static int compare(const struct tr_replication *replication, const struct tr_head *a,
                    const struct tr_head *b)
 {
@@ -111,8 +111,9 @@ static bool is_same_pop(const struct tr_head *a, const struct tr_head *b)
            ((a->flags ^ b->flags) & TR_RECORD_DEAD) == 0;
 }
 
-/* Where nothing is held of its id, a record ends nothing. STORED: it is new here; HELD: it was
- * here; STALE: something higher is; FULL. */
+/* Stores a record unless this order or a higher one is held. `has_any`: other records of the id are
+ * held, and those that this one ends go. STORED: done; HELD: this order was here already; STALE: a
+ * higher one is; FULL: no memory. */
 static enum tr_frame_result put(struct tr_replication *replication, struct tr_whole *whole,
                                 tr_ref *ref, bool has_any)
 {
@@ -323,8 +324,8 @@ static void hear_stray(struct tr_replication *replication, uint16_t peer,
         tr_pending_send_copy(replication, peer, head);
 }
 
-/* Whether a copy comes too late to be stored: it was dropped here already, or it only comes from
- * here, and is not here. */
+/* Whether a copy that is not held here comes too late to be stored: this order or a higher one was
+ * dropped here lately, or the record moves and names this node in `from` alone. */
 static bool is_too_late(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *head)
 {
@@ -415,7 +416,7 @@ static tr_ref put_tombstone(struct tr_replication *replication, tr_ref ref,
     const struct tr_store *store = replication->store;
     store->strip(whole);
     if ((held->flags & ~whole->head.flags & TR_RECORD_MOVING) != 0)
-        tr_set_drop_others(&whole->head);
+        tr_set_end_move(&whole->head);
     if (!store->put(store->context, whole, &ref))
         return TR_ARENA_NONE; /* its numbers may be longer than those of what it ends */
     store->arm(store->context, ref);
@@ -484,7 +485,7 @@ void tr_replica_outcome(struct tr_replication *replication, uint16_t peer,
     tr_store_head(replication->store, ref, &held);
     int order = tr_order_compare(&held.order, &outcome->order);
     bool is_over = (held.flags & TR_RECORD_TOMBSTONE) != 0;
-    bool has_arrived = (outcome->flags & TR_RECORD_MOVING) > (held.flags & TR_RECORD_MOVING);
+    bool begins_move = (outcome->flags & TR_RECORD_MOVING) > (held.flags & TR_RECORD_MOVING);
     if (!tr_replication_has_room(replication, &held)) {
         if (order < 0) {
             tr_hold_past(replication, peer, outcome);
@@ -493,7 +494,7 @@ void tr_replica_outcome(struct tr_replication *replication, uint16_t peer,
         return; /* the whole record follows */
     }
     if (!tr_is_same_write(&held, outcome) || check != tr_set_check(replication, &held) ||
-        has_arrived) {
+        begins_move) {
         if (order < 0)
             await_record(replication, peer, outcome); /* its replica set is not known here */
         return;

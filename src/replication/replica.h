@@ -10,7 +10,8 @@
 
 #include "replication/replication.h"
 
-/* Stores a client's write. HELD: it is here, or has moved on already; or why it may not be. */
+/* Stores a client's write. STORED: it is new here. HELD: this very write was here already, and may
+ * have been popped or moved since. EXISTS, STALE or FULL: why it was not stored. */
 enum tr_frame_result tr_replica_take(struct tr_replication *replication, enum tr_write_mode mode,
                                      bool has_room, struct tr_whole *whole, tr_ref *ref);
 

@@ -69,21 +69,21 @@ struct tr_progress {
     enum tr_walk walk;
     bool has_said_all; /* it has nothing pending for this node, which catches up */
     bool has_missed;   /* its disk was full, so it may have stored nothing of what it was sent */
-    uint64_t cursor;   /* of the walk: records up to this hash were looked at, */
-    unsigned passed;   /* and of this hash so many, up to that one */
-    tr_ref passed_ref;
+    uint64_t cursor;   /* of the walk: all records with a lower hash were looked at */
+    unsigned passed;   /* how many records with exactly this hash were looked at, too */
+    tr_ref passed_ref; /* the last of these */
     struct tr_fifo pending; /* records that it must have acknowledged by a time */
     tr_mono_ms pending_ms;  /* when these are looked at next */
-    /* The walk has met a write that was under way: not sent until then. */
+    /* The walk met a record whose write may be under way. It is sent by then, or before. */
     tr_mono_ms early_until_ms;
     tr_mono_ms down_ms;          /* when it went down last */
-    tr_mono_ms unnoted_until_ms; /* it claims more than can be noted: all is held back for it */
+    tr_mono_ms unnoted_until_ms; /* a claim of it found no room: until then all is left to it */
 
     enum tr_compare compare;
     bool has_sent_sums;
     tr_mono_ms compare_ms; /* since when */
-    tr_ref own_sums;       /* TR_BUCKETS of them */
-    tr_ref their_sums;     /* if they came too early */
+    tr_ref own_sums;       /* this node's sums, one for each bucket */
+    tr_ref their_sums;     /* the other node's, once they have come */
     uint64_t sum_cursor;
     uint64_t equal[TR_BUCKETS / 64]; /* bits: these buckets are */
     uint64_t dirty[TR_BUCKETS / 64]; /* these have changed since they were summed */
@@ -100,21 +100,21 @@ enum tr_catchup {
 struct tr_rebalance {
     bool is_rebalancing; /* something may be held that is not where it belongs */
     bool is_walking;
-    uint64_t view;         /* that tombstones were brought to */
+    uint64_t view;         /* the last view that a whole walk applied to tombstones */
     tr_mono_ms changed_ms; /* when the view did */
     bool is_asked;         /* by the operator, who wants to hear how it went, */
     tr_mono_ms asked_ms;   /* and when */
     bool is_reported;      /* the operator has heard what the walk waits for */
     uint64_t found;        /* records that are not where they belong, so far in this walk */
-    uint64_t to_rebalance; /* and in the one before */
-    bool is_missed;        /* there may be some that this walk had passed by then */
+    uint64_t to_rebalance; /* `found` of the walk before */
+    bool is_missed;        /* outside the walk a record was found out of place: walk again */
     uint32_t offers;       /* so far in this walk */
     uint32_t walks;
-    uint64_t cursor;      /* records up to this hash were looked at */
+    uint64_t cursor;      /* records with this hash or a lower one were looked at */
     tr_mono_ms again_ms;  /* when the next walk begins */
     struct tr_fifo moves; /* under way here */
     tr_mono_ms look_ms;   /* when these are looked at */
-    tr_mono_ms prune_ms;  /* when those that are over make room */
+    tr_mono_ms prune_ms;  /* when moves that are over are next taken out of `moves` */
 };
 
 struct tr_replication_config {
@@ -176,12 +176,13 @@ struct tr_replication {
     struct tr_replication_stats stats;
 };
 
-/* It may lack records that the walk has yet to come to; or, of the second, any record. */
+/* Starts a walk of the store for a node, unless one is under way. */
 static inline void tr_walk_on(struct tr_progress *progress)
 {
     progress->walk = progress->walk == WALK_NOT ? WALK_ON : progress->walk;
 }
 
+/* The same; but if the walk under way may have passed the record already, another one follows. */
 static inline void tr_walk_all(struct tr_progress *progress)
 {
     progress->walk = progress->cursor > 0 ? WALK_TWICE : progress->walk;
@@ -213,7 +214,8 @@ bool tr_replication_can_wait(const struct tr_replication *replication);
 /* Whether a record of another node can be taken now: the log, and what waits for it, have room. */
 bool tr_replication_has_room(const struct tr_replication *replication, const struct tr_head *head);
 
-/* For a node that has greeted; else, and when too much waits, it is behind. False: it is. */
+/* Queues a message for `peer`. False: it has not greeted, or too many messages wait for it. If the
+ * message carried a record or a drop, the store is then walked for what `peer` lacks. */
 bool tr_replication_send(struct tr_replication *replication, uint16_t peer,
                          struct tr_message message);
 

@@ -78,7 +78,7 @@ unsigned tr_set_others(const struct tr_head *record)
     return others;
 }
 
-void tr_set_drop_others(struct tr_head *head)
+void tr_set_end_move(struct tr_head *head)
 {
     TR_ASSERT(tr_set_is_bounded(head));
     uint8_t count = head->from.count;

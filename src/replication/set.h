@@ -29,13 +29,13 @@ static inline unsigned tr_set_place_of(const struct tr_head *head, uint16_t memb
     return i;
 }
 
-/* For assertions: as many nodes as there are places, */
+/* For assertions: the replica set and `from` have no more nodes than they have places. */
 static inline bool tr_set_is_bounded(const struct tr_head *head)
 {
     return head->replicas.count <= TR_SET_MAX && head->from.count <= TR_FROM_MAX;
 }
 
-/* and none of them twice. What another node sends is asked that before it is believed. */
+/* The same, and neither names a node twice. Checked of every record that another node sends. */
 bool tr_set_is_sound(const struct tr_head *head);
 
 /* Nobody but this node is named. */
@@ -52,10 +52,11 @@ unsigned tr_set_others(const struct tr_head *head); /* how many of them are not 
 
 /* Of a record that has ended while it moved: its old holders that are not of the set stay in
  * `from`, since they have to hear of the end. */
-void tr_set_drop_others(struct tr_head *head);
+void tr_set_end_move(struct tr_head *head);
 
-/* Who makes an attempt to pop it, and, as for the first attempt, who moves it: one after the
- * other; TR_MEMBER_NONE for one that has dropped it. */
+/* Lists the nodes in the order of their turns to make this attempt at the pop; returns how many.
+ * The order for attempt 0 also says who moves the record. A node of `from` that has dropped the
+ * record keeps its place, as TR_MEMBER_NONE. */
 unsigned tr_set_turns(const struct tr_replication *replication, const struct tr_head *head,
                       uint32_t attempt, uint16_t *turns);
 
@@ -76,9 +77,10 @@ unsigned tr_set_want(const struct tr_replication *replication, tr_timer_id id, u
 /* It is where the view places it. */
 bool tr_set_is_placed(const struct tr_replication *replication, const struct tr_head *head);
 
-/* All of its set have it; as many of it as there should be copies. */
+/* Whether every node of the replica set is known to have exactly this order of the record. */
 bool tr_set_is_known(const struct tr_replication *replication, tr_ref ref,
                      const struct tr_head *head);
+/* Whether as many nodes of the replica set have it as there should be copies (tr_set_copies). */
 bool tr_set_has_enough(const struct tr_replication *replication, tr_ref ref,
                        const struct tr_head *head);
 

@@ -56,8 +56,8 @@ static bool has_left(const struct tr_replication *replication, uint16_t member)
 }
 
 /* Every node that is to have the tombstone has it, but for those that have left. */
-static bool is_spread(const struct tr_replication *replication, tr_ref ref,
-                      const struct tr_head *record)
+static bool has_reached_all(const struct tr_replication *replication, tr_ref ref,
+                            const struct tr_head *record)
 {
     TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
     uint8_t acked = tr_store_acked(replication->store, ref);
@@ -84,9 +84,10 @@ static bool has_yet_to_reach(const struct tr_head *record)
     return false;
 }
 
-/* Everybody who could bring back what it ended has heard of it; while records may be elsewhere than
- * placed, nobody knows who that is. When there are too many, those go that are where they should
- * be, whoever is away. */
+/* A tombstone may go when every node that could bring the record back has heard of the end (while
+ * records may be elsewhere than placed, nobody knows which those are), or after tombstone_keep_ms.
+ * If tombstones take more than a 32nd of the memory, one goes that all its nodes have or have left;
+ * if they take half of it, any. */
 bool tr_tombstone_may_forget(struct tr_replication *replication, tr_ref ref,
                              const struct tr_head *record, uint64_t tombstones)
 {
@@ -96,10 +97,10 @@ bool tr_tombstone_may_forget(struct tr_replication *replication, tr_ref ref,
                    !tr_rebalance_is_wide(replication) && are_all_up(replication);
     bool is_old = replication->time->steady_ms >=
                   record->due_ms - record->lag_ms + replication->config.tombstone_keep_ms;
-    bool is_early =
-        !is_safe && !is_old &&
-        (are_many(replication, tombstones, PENDING_SHARE) ||
-         (are_many(replication, tombstones, KNOWN_SHARE) && is_spread(replication, ref, record)));
+    bool is_early = !is_safe && !is_old &&
+                    (are_many(replication, tombstones, PENDING_SHARE) ||
+                     (are_many(replication, tombstones, KNOWN_SHARE) &&
+                      has_reached_all(replication, ref, record)));
     bool may =
         is_safe || is_old || is_early || tr_breaks(replication->trial, MUTANT_FORGET_AT_ONCE);
     replication->stats.forgotten_early += is_early;

@@ -18,7 +18,7 @@ tr_steady_ms tr_tombstone_ended_at(const struct tr_replication *replication,
 /* Whether a record that ends leaves one: for others who may have the record, or for its key. */
 bool tr_tombstone_is_needed(const struct tr_replication *replication, const struct tr_head *head);
 
-/* Whether this one may go now, of as many as there are. */
+/* Whether this tombstone may go now, where there are `tombstones` in all. */
 bool tr_tombstone_may_forget(struct tr_replication *replication, tr_ref ref,
                              const struct tr_head *head, uint64_t tombstones);
 

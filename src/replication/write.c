@@ -158,8 +158,8 @@ static void drop_here(struct tr_replication *replication, const struct tr_head *
 
 /* Sends a mark to each node of the set that has the record, or is about to: which of them have it,
  * and that the write is decided. */
-static void spread_marks(struct tr_replication *replication, const struct tr_operation *operation,
-                         const struct tr_whole *record)
+static void send_marks(struct tr_replication *replication, const struct tr_operation *operation,
+                       const struct tr_whole *record)
 {
     TR_ASSERT(operation->replica_count <= TR_SET_MAX);
     for (unsigned i = 0; i < operation->replica_count; i++) {
@@ -201,7 +201,7 @@ static void begin_dropping(struct tr_replication *replication, struct tr_operati
         drop_here(replication, &record.head);
     if (tr_operation_has_open(replication, operation))
         return;
-    spread_marks(replication, operation, &record);
+    send_marks(replication, operation, &record);
     tr_operation_finish(replication, operation, out);
 }
 
@@ -213,7 +213,7 @@ void tr_write_finish(struct tr_replication *replication, struct tr_operation *op
     TR_ASSERT(operation->stage == STAGE_DROPPING && (operation->done | operation->above) != 0);
     struct tr_whole record;
     tr_operation_unpack(replication, operation, &record);
-    spread_marks(replication, operation, &record);
+    send_marks(replication, operation, &record);
     if (tr_operation_has_open(replication, operation))
         answer_unknown(replication, operation, out);
     else
@@ -446,9 +446,9 @@ static void try_failed(struct tr_replication *replication, struct tr_operation *
     }
 }
 
-/* Other nodes are hinted for those that are silent, down or full. What replaces something is stamped
- * anew: a silent node may hold a version that it gave out just before the request came, which no
- * answer has told of. By now this node's clock is beyond it. */
+/* Other nodes are hinted for those that are silent, down or full. A write that replaces something
+ * is stamped anew: a silent node may hold a version that it gave out just before the request came,
+ * and no answer has said so. By now this node's clock is beyond it. */
 void tr_write_hint(struct tr_replication *replication, struct tr_operation *operation,
                    struct tr_effects *out)
 {

@@ -149,7 +149,7 @@ tr_ref tr_timers_end(struct tr_timers *timers, tr_ref ref, const struct tr_order
     record.head.order = *order;
     bool is_keyed = (record.head.flags & TR_RECORD_KEYED) != 0;
     uint64_t keep_ms = tr_breaks(timers->trial, MUTANT_FORGET_AT_ONCE) ? 0 : TR_TOMBSTONE_MS;
-    tr_set_drop_others(&record.head);
+    tr_set_end_move(&record.head);
     record.head.flags = (uint8_t)((record.head.flags & TR_RECORD_KEYED) | TR_RECORD_TOMBSTONE);
     record.head.due_ms =
         timers->time->steady_ms + (is_keyed ? timers->config.key_keep_ms : keep_ms);
