@@ -11,6 +11,7 @@
 #include "replication/pending.h"
 #include "replication/rebalance.h"
 #include "replication/receive.h"
+#include "replication/walk.h"
 #include "timers/samples.h"
 
 #define DISK_FULL 100 /* per cent */
@@ -185,8 +186,10 @@ static void run(struct tr_node *node, uint16_t index, struct tr_effects *out)
     const struct tr_peer *peer = &cluster->peers[index];
     bool is_stopping = node->phase == PHASE_DRAINING;
     tr_peer_look(cluster, index, out);
-    if (peer->link == LINK_GREETED)
-        tr_antientropy_run(&node->replication, index);
+    if (peer->link == LINK_GREETED) {
+        tr_antientropy_run(replication, index);
+        tr_walk_run(replication, index);
+    }
     if (peer->is_up && may_say_more(node, index))
         tr_pending_run(&node->replication, index);
     if (!tr_peer_greet(cluster, index, out))
@@ -213,8 +216,10 @@ tr_mono_ms tr_peers_wake_at(const struct tr_node *node)
         const struct tr_peer *peer = &node->cluster.peers[index];
         if (peer->link == LINK_DOWN)
             continue;
-        bool wants_tick = tr_antientropy_wants_tick(&node->replication, index) ||
-                          (!peer->is_sending && tr_antientropy_has_sums(&node->replication, index));
+        const struct tr_replication *replication = &node->replication;
+        bool wants_tick = tr_antientropy_is_summing(replication, index) ||
+                          tr_walk_wants_tick(replication, index) ||
+                          (!peer->is_sending && tr_antientropy_has_sums(replication, index));
         tr_mono_ms at = wants_tick ? node->time.now_ms : tr_peer_wake_at(&node->cluster, index);
         wake = at < wake ? at : wake;
     }

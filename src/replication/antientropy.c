@@ -4,17 +4,13 @@
 #include "base/hash.h"
 #include "cluster/outbox.h"
 #include "replication/dropped.h"
-#include "replication/pending.h"
 #include "replication/set.h"
 #include "replication/tombstone.h"
+#include "replication/walk.h"
 
-#define SUM_SLICE     4096
-#define WALK_SLICE    512
-#define WINDOW        64   /* messages that a walk keeps ahead */
-#define PENDING_TIGHT 1024 /* records that may be pending while memory is short */
-#define PATIENCE_MS   2000 /* for the other's sums */
-#define LOSABLE_MS    5000 /* what is older was on disk when a node went down */
-#define EARLY_MS      1500 /* by then what was not sent yet, since its write was under way, is */
+#define SUM_SLICE   4096
+#define PATIENCE_MS 2000 /* for the other's sums */
+#define LOSABLE_MS  5000 /* what is older was on disk when a node went down */
 
 _Static_assert(TR_BUCKETS % 64 == 0, "a bit for each bucket fills whole words");
 _Static_assert(LOSABLE_MS < TR_TOMBSTONE_MS, "a tombstone that may be lost is still kept here");
@@ -173,44 +169,6 @@ void tr_antientropy_forget_acks(struct tr_replication *replication, uint16_t ind
     }
 }
 
-/* A mutant: records of a bucket of which the other node has nothing are dropped. */
-static bool drop_as_absent(struct tr_replication *replication, const struct tr_progress *progress,
-                           tr_ref ref, unsigned bucket)
-{
-    TR_ASSERT(bucket < TR_BUCKETS);
-    struct tr_head record;
-    tr_store_head(replication->store, ref, &record);
-    bool is_absent = tr_breaks(replication->trial, MUTANT_ABSENCE) &&
-                     !replication->log->is_writing && progress->their_sums != TR_ARENA_NONE &&
-                     tr_load((uint8_t *)tr_arena_at(replication->arena, progress->their_sums) +
-                                 (size_t)8 * bucket,
-                             8) == 0 &&
-                     tr_store_state_of(replication->store, ref) == TR_STORE_IDLE &&
-                     tr_replication_has_room(replication, &record);
-    if (is_absent)
-        tr_dropped_remove(replication, ref);
-    return is_absent;
-}
-
-/* Where the walk goes on: behind the last part of a timer that it has looked at. If that is no
- * longer where it was, all parts are looked at again. */
-static struct tr_index_walk resume(const struct tr_replication *replication,
-                                   struct tr_progress *progress)
-{
-    TR_ASSERT(progress->passed == 0 || progress->passed_ref != TR_ARENA_NONE);
-    struct tr_index_walk walk = tr_index_seek(replication->store->index, progress->cursor);
-    tr_ref ref = progress->passed_ref;
-    for (unsigned i = 0; i < progress->passed; i++) {
-        if (!tr_index_next(&walk, &ref) ||
-            tr_store_hash(replication->store, ref) != progress->cursor)
-            ref = TR_ARENA_NONE;
-    }
-    if (progress->passed == 0 || ref == progress->passed_ref)
-        return walk;
-    progress->passed = 0;
-    return tr_index_seek(replication->store->index, progress->cursor);
-}
-
 /* Whether a node may have lost a tombstone that it sent itself: the outcome of a pop is sent before
  * it is on disk, and a node that was killed in between would pop again. */
 static bool may_have_lost(const struct tr_replication *replication, uint16_t index,
@@ -223,92 +181,46 @@ static bool may_have_lost(const struct tr_replication *replication, uint16_t ind
                down_ms + replication->time->steady_base;
 }
 
-/* One record of the walk. False: there is no room for more now. */
-static bool walk_record(struct tr_replication *replication, uint16_t index, tr_ref ref,
-                        uint64_t hash)
+void tr_antientropy_mark(struct tr_replication *replication, uint16_t index, tr_ref ref,
+                         uint64_t hash, const struct tr_head *record)
 {
-    TR_ASSERT(replication->progress[index].walk != WALK_NOT);
-    TR_ASSERT(ref != TR_ARENA_NONE);
-    struct tr_progress *progress = &replication->progress[index];
-    struct tr_head record;
+    TR_ASSERT(tr_is_other(replication, index));
+    const struct tr_progress *progress = &replication->progress[index];
     unsigned bucket = (unsigned)(hash >> 52);
-    bool is_equal = progress->compare == COMPARE_DONE && bit(progress->equal, bucket);
+    if (progress->compare != COMPARE_DONE)
+        return;
+    bool is_equal = bit(progress->equal, bucket);
     if (is_equal && bit(progress->dirty, bucket)) {
         tr_cover(replication->trial, RULE_DIRTY);
         is_equal = false;
     }
-    tr_store_head(replication->store, ref, &record);
-    if (progress->compare == COMPARE_DONE && is_shared(&record, index)) {
+    if (is_shared(record, index)) {
         if (is_equal)
             tr_cover(replication->trial, RULE_COMPARED);
-        set_acked(replication, ref, tr_set_place_of(&record, index), is_equal);
+        set_acked(replication, ref, tr_set_place_of(record, index), is_equal);
     }
-    if (progress->compare == COMPARE_DONE && !is_equal &&
-        may_have_lost(replication, index, &record)) {
+    if (!is_equal && may_have_lost(replication, index, record)) {
         tr_cover(replication->trial, RULE_TOMBSTONE_AGAIN);
-        set_acked(replication, ref, tr_set_place_of(&record, index), false);
-    }
-    if (!tr_pending_has(replication, ref, index, &record))
-        return true;
-    if (is_shared(&record, index) && drop_as_absent(replication, progress, ref, bucket))
-        return false;
-    if (tr_pending_is_fresh(replication, &record)) {
-        tr_cover(replication->trial, RULE_EARLY);
-        progress->early_until_ms = replication->time->now_ms + EARLY_MS;
-    }
-    struct tr_fifo_entry entry = {ref, replication->time->now_ms + TR_PENDING_AGAIN_MS};
-    if (!tr_outbox_can_send(replication->cluster, index, MESSAGE_COPY) ||
-        !tr_fifo_push(&progress->pending, replication->arena, entry))
-        return false;
-    tr_pending_send(replication, index, &record);
-    return true;
-}
-
-/* What the other is not known to have, in the order of hashes: parts of one timer together. */
-static void run_walk(struct tr_replication *replication, uint16_t index)
-{
-    TR_ASSERT(replication->cluster->peers[index].is_up);
-    struct tr_peer *peer = &replication->cluster->peers[index];
-    struct tr_progress *progress = &replication->progress[index];
-    struct tr_index_walk walk = resume(replication, progress);
-    for (unsigned i = 0; progress->walk != WALK_NOT; i++) {
-        tr_ref ref = TR_ARENA_NONE;
-        if (!tr_index_next(&walk, &ref)) {
-            progress->walk = progress->walk == WALK_TWICE ? WALK_ON : WALK_NOT;
-            progress->cursor = 0;
-            progress->passed = 0;
-            tr_antientropy_end(replication, index);
-            return;
-        }
-        uint64_t hash = tr_store_hash(replication->store, ref);
-        if (hash != progress->cursor) {
-            progress->cursor = hash;
-            progress->passed = 0;
-            if (i >= tr_replication_slice(replication, WALK_SLICE) || peer->count >= WINDOW ||
-                progress->pending.count >= replication->config.pending)
-                return;
-        }
-        if (!walk_record(replication, index, ref, hash))
-            return; /* from here on in a later step */
-        progress->passed++;
-        progress->passed_ref = ref;
+        set_acked(replication, ref, tr_set_place_of(record, index), false);
     }
 }
 
-/* A node that has not caught up sends nothing: what it holds may have ended long ago. */
-static bool may_walk(const struct tr_replication *replication, uint16_t index)
+/* A mutant: records of a bucket of which the other node has nothing are dropped. */
+bool tr_antientropy_drop_absent(struct tr_replication *replication, uint16_t index, tr_ref ref,
+                                uint64_t hash, const struct tr_head *record)
 {
-    TR_ASSERT(tr_is_other(replication, index));
-    const struct tr_peer *peer = &replication->cluster->peers[index];
+    TR_ASSERT(ref != TR_ARENA_NONE);
     const struct tr_progress *progress = &replication->progress[index];
-    bool is_done = progress->compare == COMPARE_NOT ||
-                   (progress->compare == COMPARE_DONE && progress->has_sent_sums);
-    bool is_waiting = !is_done && replication->time->now_ms < progress->compare_ms + PATIENCE_MS;
-    return progress->walk != WALK_NOT && peer->is_up && !is_waiting &&
-           tr_replication_is_popping(replication) && peer->count < WINDOW &&
-           tr_outbox_can_send(replication->cluster, index, MESSAGE_COPY) &&
-           progress->pending.count < replication->config.pending &&
-           (progress->pending.count < PENDING_TIGHT || !tr_arena_is_tight(replication->arena));
+    if (!tr_breaks(replication->trial, MUTANT_ABSENCE) || !is_shared(record, index) ||
+        replication->log->is_writing || progress->their_sums == TR_ARENA_NONE)
+        return false;
+    const uint8_t *theirs = tr_arena_at(replication->arena, progress->their_sums);
+    bool is_absent = tr_load(theirs + (size_t)8 * (hash >> 52), 8) == 0 &&
+                     tr_store_state_of(replication->store, ref) == TR_STORE_IDLE &&
+                     tr_replication_has_room(replication, record);
+    if (is_absent)
+        tr_dropped_remove(replication, ref);
+    return is_absent;
 }
 
 void tr_antientropy_run(struct tr_replication *replication, uint16_t index)
@@ -319,17 +231,21 @@ void tr_antientropy_run(struct tr_replication *replication, uint16_t index)
         run_sums(replication, index);
     if (progress->compare == COMPARE_SUMMED && progress->their_sums != TR_ARENA_NONE)
         conclude(replication, index);
-    if (may_walk(replication, index))
-        run_walk(replication, index);
 }
 
-bool tr_antientropy_wants_tick(const struct tr_replication *replication, uint16_t index)
+bool tr_antientropy_is_summing(const struct tr_replication *replication, uint16_t index)
 {
     TR_ASSERT(tr_is_other(replication, index));
-    const struct tr_peer *peer = &replication->cluster->peers[index];
+    return replication->progress[index].compare == COMPARE_SUMMING;
+}
+
+bool tr_antientropy_is_waiting(const struct tr_replication *replication, uint16_t index)
+{
+    TR_ASSERT(tr_is_other(replication, index));
     const struct tr_progress *progress = &replication->progress[index];
-    return peer->link == LINK_GREETED &&
-           (progress->compare == COMPARE_SUMMING || may_walk(replication, index));
+    bool is_done = progress->compare == COMPARE_NOT ||
+                   (progress->compare == COMPARE_DONE && progress->has_sent_sums);
+    return !is_done && replication->time->now_ms < progress->compare_ms + PATIENCE_MS;
 }
 
 bool tr_antientropy_has_sums(const struct tr_replication *replication, uint16_t index)

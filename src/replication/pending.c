@@ -5,6 +5,7 @@
 #include "cluster/peer.h"
 #include "log/batch.h"
 #include "replication/set.h"
+#include "replication/walk.h"
 
 #define WALK_MS  500
 #define WINDOW   1024 /* messages that wait, beyond which nothing is sent again */

@@ -7,6 +7,7 @@
 #include "replication/hold.h"
 #include "replication/pending.h"
 #include "replication/set.h"
+#include "replication/walk.h"
 
 #define WALK_SLICE  512 /* records looked at in a step, */
 #define BUSY_SLICE  64  /* and of them those that need something, */

@@ -5,6 +5,7 @@
 
 #include "cluster/outbox.h"
 #include "log/batch.h"
+#include "replication/walk.h"
 #include "wire/log.h"
 
 #define ROOM_BESIDE 4096 /* bytes of the log beside a record: names of nodes, its parts */

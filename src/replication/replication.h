@@ -9,7 +9,8 @@
  *   pending      what other nodes are to have, and have not acknowledged
  *   rebalance    brings records to where the view places them
  *   acknowledge  another node has a record
- *   antientropy  compares what two nodes share when a link comes up, and sends what one lacks
+ *   antientropy  compares what two nodes share when a link comes up
+ *   walk         goes through the store for what a node is not known to have, and sends it
  *   catchup      a node that starts, or stood still, hears what it missed before it acts
  *   replica      stores what other nodes send
  *   drop         drops what belongs elsewhere, and hears that others have
@@ -175,19 +176,6 @@ struct tr_replication {
 
     struct tr_replication_stats stats;
 };
-
-/* Starts a walk of the store for a node, unless one is under way. */
-static inline void tr_walk_on(struct tr_progress *progress)
-{
-    progress->walk = progress->walk == WALK_NOT ? WALK_ON : progress->walk;
-}
-
-/* The same; but if the walk under way may have passed the record already, another one follows. */
-static inline void tr_walk_all(struct tr_progress *progress)
-{
-    progress->walk = progress->cursor > 0 ? WALK_TWICE : progress->walk;
-    tr_walk_on(progress);
-}
 
 /* How many records a walk looks at in one step, where `usual` is what it would. */
 static inline uint32_t tr_replication_slice(const struct tr_replication *replication,

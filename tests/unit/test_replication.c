@@ -17,6 +17,7 @@
 #include "replication/rebalance.h"
 #include "replication/receive.h"
 #include "replication/ticket.h"
+#include "replication/walk.h"
 
 #define REGION     ((size_t)16 << 20)
 #define NODES      2
@@ -463,8 +464,10 @@ static void run_peer(struct machine *machine)
 {
     struct tr_replication *replication = &machine->replication;
     tr_peer_look(&machine->cluster, 1, &machine->effects);
-    if (machine->cluster.peers[1].link == LINK_GREETED)
+    if (machine->cluster.peers[1].link == LINK_GREETED) {
         tr_antientropy_run(replication, 1);
+        tr_walk_run(replication, 1);
+    }
     if (machine->cluster.peers[1].is_up)
         tr_pending_run(replication, 1);
     if (!machine->is_linked || !tr_peer_greet(&machine->cluster, 1, &machine->effects))
