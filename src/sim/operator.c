@@ -106,10 +106,12 @@ void sim_stall(struct world *world, uint32_t a, uint32_t b)
     uint64_t which = sim_draw(world, 3);
     sim_trace(world, "%s-%s stalls", sim_name(a), sim_name(b));
     sim_fault(world, SIM_STALL);
-    if (which != 0)
-        link->stalled_until_ms[0] = until_ms;
-    if (which != 1)
-        link->stalled_until_ms[1] = until_ms;
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t *stalled_ms = &link->stalled_until_ms[i];
+        bool is_later = until_ms > *stalled_ms; /* what is on its way comes no sooner */
+        if (which != i && is_later)
+            *stalled_ms = until_ms;
+    }
 }
 
 static void tell_alone(struct world *world)
