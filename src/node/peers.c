@@ -18,8 +18,8 @@
 
 /* ---- what heartbeats say ---- */
 
-/* Whether this node may say that it has more for another one. A node that has not caught up has
- * nothing to say; but to one that missed something it was sent before, it has. */
+/* Whether this node may send another one what is pending for it, and say that there is more. A node
+ * that has not caught up may not; but to one that missed something it was sent before, it may. */
 static bool may_say_more(const struct tr_node *node, uint16_t index)
 {
     TR_ASSERT(index != 0 && index < node->cluster.member_count);

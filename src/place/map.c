@@ -231,7 +231,7 @@ enum tryst_place_status tryst_place_map_init(struct tryst_place_map *map, size_t
                                              const struct tryst_place_node *nodes,
                                              size_t node_count, size_t *fault)
 {
-    TR_ASSERT(map != NULL && config != NULL);
+    TR_ASSERT(config != NULL);
     const struct tr_strategy *strategy = NULL;
     struct tr_build build = {.config = config, .nodes = nodes, .fault = node_count};
     enum tryst_place_status status = find_strategy(config->strategy, &strategy);
@@ -246,6 +246,7 @@ enum tryst_place_status tryst_place_map_init(struct tryst_place_map *map, size_t
             status = TRYST_PLACE_MEMORY_TOO_SMALL;
     }
     if (status == TRYST_PLACE_OK) {
+        TR_ASSERT(map != NULL);
         *map = empty_map(strategy, config, node_count);
         struct tr_room room = {.base = (unsigned char *)map, .size = size};
         status = lay_out(map, &build, &room);

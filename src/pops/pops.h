@@ -113,7 +113,7 @@ struct tr_pops {
     struct tr_fifo claiming;       /* pops under way here, and when each is claimed next */
     tr_mono_ms claim_ms;           /* when these are looked at */
     bool is_claiming_all;          /* then, whether their time has come or not, */
-    tr_steady_ms claimed_from_ms;  /* but for those that are due from then on: they have been */
+    tr_steady_ms claimed_from_ms;  /* but for those that are due after then: they have been */
     bool is_claim_blocked;         /* one could not be sent: too much waits */
     tr_mono_ms backlog_ms;         /* when there was a backlog of them last */
 

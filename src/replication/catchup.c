@@ -9,7 +9,8 @@
 
 #define SILENT_MS      2000 /* a silent node is waited for as long */
 #define SILENT_MOST_MS 10000
-#define AHEAD_MS       500 /* half of it is for others to hear, half to hear that they have */
+#define FULL_MOST_MS   60000 /* while its own disk is full, which may be all the time */
+#define AHEAD_MS       500   /* half of it is for others to hear, half to hear that they have */
 #define AHEAD_MOST_MS  4000
 #define LOOK_MS        50
 
@@ -55,9 +56,11 @@ static bool has_heard_all(const struct tr_replication *replication)
             patience = SILENT_MS / 2;
         bool is_silent =
             !peer->is_up && replication->time->now_ms >= replication->catchup_ms + patience;
-        /* A node that is up and never comes to an end is not waited for for ever; but as long as
-         * it takes if it may be this node's own disk that stores nothing of what is sent. */
-        bool is_over = is_silent || (replication->time->now_ms >= begun_ms + SILENT_MOST_MS);
+        /* A node that is up and never comes to an end is not waited for for ever; but for longer
+         * if it may be this node's own disk that stores nothing of what is sent. */
+        bool is_long = replication->time->now_ms >= begun_ms + SILENT_MOST_MS ||
+                       replication->time->now_ms >= replication->catchup_ms + FULL_MOST_MS;
+        bool is_over = is_silent || is_long;
         bool is_meant =
             replication->cluster->members[i].role != TR_ROLE_NONE || peer->is_up || is_alone;
         if (is_meant && !is_over && !progress->has_said_all)

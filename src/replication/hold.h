@@ -18,8 +18,8 @@
 /* Another node says that it makes this pop. */
 void tr_hold_claim(struct tr_replication *replication, uint16_t peer, const struct tr_head *head);
 
-/* `peer` has popped the record at this order, or a later one, and that state is not here yet: a
- * copy here of a lower order is not popped. */
+/* `peer` has popped what comes before this order, and the outcome is not stored here yet: a copy
+ * here of a lower order is not popped. */
 void tr_hold_past(struct tr_replication *replication, uint16_t peer, const struct tr_head *outcome);
 
 /* `peer` has this higher order, and it is not stored here, since the record moved on or there was

@@ -63,8 +63,8 @@ bool tr_rebalance_is_view_new(const struct tr_replication *replication)
     return replication->time->now_ms < replication->rebalance.changed_ms + JOIN_MS;
 }
 
-/* The other nodes hear of it at once, by a heartbeat: while records are not in place, writes go to
- * every node. */
+/* The other nodes hear of it at once, by a heartbeat: while records are not in place, every node is
+ * asked to drop what a write replaces, and for what is read. */
 static void set_rebalancing(struct tr_replication *replication, bool is_rebalancing)
 {
     if (replication->rebalance.is_rebalancing == is_rebalancing)

@@ -13,8 +13,8 @@
  *     enough of the new set have it:
  *   dropping   those of the old set that are not of the new one are sent drops
  *     all of them have, or are down:
- *   settled    the new set hears of it, and pops from now on; who is down stays in `from`, and is
- *              told when it comes back
+ *   in place   the new set hears of it, and pops from now on; a node that is down stays in `from`,
+ *              and is sent a drop when it comes back
  *
  * None of this is kept beside the record: whoever takes over goes on from what the record says. A
  * change on the way, an outcome or a new version, has a higher order, and is waited for anew.

@@ -239,8 +239,8 @@ void tr_replica_write(struct tr_replication *replication, uint16_t peer, uint64_
     tr_ref ref = TR_ARENA_NONE;
     enum tr_frame_result result = TR_RESULT_FULL;
     bool is_sound = localize(replication, whole, names);
-    /* A node that stops takes no new record; but a write that ends what it holds it stores, so that
-     * nobody is shown the old one. */
+    /* A node that stops takes no new record; but a write to what it holds it stores, and answers
+     * FULL: so nobody counts on it, and nobody is shown the old one. */
     bool is_stopping = !replication->log->is_running;
     bool is_taken = (!is_stopping && !tr_peer_knows_more(replication->cluster, peer)) ||
                     tr_store_find(replication->store, &head->key) != TR_ARENA_NONE;

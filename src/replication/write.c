@@ -7,6 +7,7 @@
  *   STALE, a higher version is there: stamped above it, sent again
  *   EXISTS, another record has the id: another id, sent again
  *   silent for a quarter of a second, down or full: another node is hinted, sent again
+ *   a node is silent still, and the write replaces something: stamped anew, sent again
  *   enough have it, or half a second is over and one has: those who may hold what was replaced are
  *   asked to drop it: those the replica set knows of, and, while records may be elsewhere than
  *   placed, every node that is up
@@ -205,8 +206,8 @@ static void begin_dropping(struct tr_replication *replication, struct tr_operati
     tr_operation_finish(replication, operation, out);
 }
 
-/* Time is up. A node that is up and has not said that it dropped what was replaced may still have
- * it: then the outcome is unknown. */
+/* All have answered, or time is up. A node that is up and has not said that it dropped what was
+ * replaced may still have it: then the outcome is unknown. */
 void tr_write_finish(struct tr_replication *replication, struct tr_operation *operation,
                      struct tr_effects *out)
 {
@@ -292,7 +293,7 @@ static bool renew(struct tr_replication *replication, struct tr_operation *opera
     return true;
 }
 
-/* Gives the record a stamp above what was found, or another id. False: as above. */
+/* Gives the record a stamp above what was found, and another id if it is taken. False: likewise. */
 static bool restart(struct tr_replication *replication, struct tr_operation *operation,
                     enum tr_frame_result found, const struct tr_whole *held, struct tr_effects *out)
 {
@@ -446,9 +447,19 @@ static void try_failed(struct tr_replication *replication, struct tr_operation *
     }
 }
 
-/* Other nodes are hinted for those that are silent, down or full. A write that replaces something
- * is stamped anew: a silent node may hold a version that it gave out just before the request came,
- * and no answer has said so. By now this node's clock is beyond it. */
+/* Whether a write that replaces something is about to go on without a node that it was sent to.
+ * That node may hold a version that it gave out just before the request came, and no answer has
+ * said so: stamped anew, by this node's clock of now, the write is above it. A create with a key
+ * gives way to what is there instead. */
+static bool has_silent(const struct tr_operation *operation)
+{
+    TR_ASSERT(operation->replica_count > 0 && operation->replica_count <= TR_SET_MAX);
+    bool is_replacing = operation->mode == TR_WRITE_REPLACE && operation->kind != OPERATION_CREATE;
+    uint8_t answered = operation->done | operation->above | operation->failed;
+    return is_replacing && answered != (uint8_t)((1u << operation->replica_count) - 1);
+}
+
+/* Other nodes are hinted for those that are silent, down or full. */
 void tr_write_hint(struct tr_replication *replication, struct tr_operation *operation,
                    struct tr_effects *out)
 {
@@ -460,13 +471,14 @@ void tr_write_hint(struct tr_replication *replication, struct tr_operation *oper
             failed[count++] = operation->replicas[i];
     }
     uint8_t before = operation->replica_count;
+    bool is_anew = has_silent(operation);
     add_hints(replication, operation, failed, count);
     operation->is_late = true;
     bool is_hinted = operation->replica_count > before;
-    if (!is_hinted && operation->mode == TR_WRITE_CREATE) {
+    if (!is_hinted && !is_anew) {
         uint64_t number = operation->number;
         try_failed(replication, operation, out);
-        if (operation->number == number)
+        if (operation->number == number && operation->stage == STAGE_WRITING)
             tr_write_conclude(replication, operation, false, out);
         return;
     }
@@ -478,8 +490,10 @@ void tr_write_hint(struct tr_replication *replication, struct tr_operation *oper
     tr_operation_unpack(replication, operation, &record);
     record.head.order.moves =
         tr_next_move(record.head.order.moves, replication->cluster->stamp_node);
-    if (operation->mode == TR_WRITE_REPLACE)
+    if (is_anew)
         operation->version = tr_clock_stamp(replication->cluster, operation->version);
+    if (is_anew && !is_hinted) /* those that were sent it before have as long once more */
+        operation->started_ms += operation->patience_ms;
     if (renew(replication, operation, &record, out))
         send(replication, operation, out);
 }
