@@ -342,7 +342,7 @@ static void answer_write(struct world *world, const struct open_request *request
     write->copies = write->factor < write->copies ? write->factor : write->copies;
     bool may_be_full = world->faults[SIM_MEMORY] || world->faults[SIM_FULL] ||
                        world->faults[SIM_FULL_LONG] || world->faults[SIM_FULL_RESTART] ||
-                       world->faults[SIM_FULL_JOINER];
+                       world->faults[SIM_FULL_JOINER] || world->is_tight;
     /* It waits for half a second, or four round trips, of which only one way may be slow. */
     uint64_t slow_ms = 4 * world->latency_ms;
     uint64_t patience_ms = may_be_full ? FULL_MS : slow_ms > PATIENCE_MS ? slow_ms : PATIENCE_MS;
