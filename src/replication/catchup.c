@@ -56,8 +56,8 @@ static bool has_heard_all(const struct tr_replication *replication)
             patience = SILENT_MS / 2;
         bool is_silent =
             !peer->is_up && replication->time->now_ms >= replication->catchup_ms + patience;
-        /* A node that is up and never comes to an end is not waited for for ever; but for longer
-         * if it may be this node's own disk that stores nothing of what is sent. */
+        /* A node that is up and never comes to an end is given ten seconds; more, if it may be this
+         * node's own disk that stores nothing of what is sent. */
         bool is_long = replication->time->now_ms >= begun_ms + SILENT_MOST_MS ||
                        replication->time->now_ms >= replication->catchup_ms + FULL_MOST_MS;
         bool is_over = is_silent || is_long;

@@ -18,9 +18,9 @@
 #include "replication/replication.h"
 
 /* The patience of a request, unless twice a round trip takes longer. When it is over, other nodes
- * are hinted for those that are silent; after twice as long the client is answered if any node has
- * the record; after four times as long the nodes that were asked to drop what was replaced are
- * waited for no more. */
+ * are hinted for those that are silent; after twice as long (three times, if the record was stamped
+ * anew and nobody could be hinted) the client is answered if any node has the record; after four
+ * times as long the nodes that were asked to drop what was replaced are waited for no more. */
 #define SILENT_MS      250
 #define TRIP_BESIDE_MS 50 /* what a sync takes, and more */
 

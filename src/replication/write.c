@@ -6,8 +6,8 @@
  *
  *   STALE, a higher version is there: stamped above it, sent again
  *   EXISTS, another record has the id: another id, sent again
- *   silent for a quarter of a second, down or full: another node is hinted, sent again
- *   a node is silent still, and the write replaces something: stamped anew, sent again
+ *   silent for a quarter of a second, down or full: another node is hinted, sent again; what
+ *   replaces something is stamped anew before it goes on without a silent node
  *   enough have it, or half a second is over and one has: those who may hold what was replaced are
  *   asked to drop it: those the replica set knows of, and, while records may be elsewhere than
  *   placed, every node that is up

@@ -343,7 +343,7 @@ static void answer_write(struct world *world, const struct open_request *request
     bool may_be_full = world->faults[SIM_MEMORY] || world->faults[SIM_FULL] ||
                        world->faults[SIM_FULL_LONG] || world->faults[SIM_FULL_RESTART] ||
                        world->faults[SIM_FULL_JOINER] || world->is_tight;
-    /* It waits for half a second, or four round trips, of which only one way may be slow. */
+    /* A coordinator waits for half a second, or four round trips, of which one way may be fast. */
     uint64_t slow_ms = 4 * world->latency_ms;
     uint64_t patience_ms = may_be_full ? FULL_MS : slow_ms > PATIENCE_MS ? slow_ms : PATIENCE_MS;
     if (world->now_ms >= request->asked_ms + patience_ms)

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLIGHTS 64
-#define SHARED_LEAST                                                                               \
-    10 /* timers by which others can tell that its clock was set; some move or end */
+#define FLIGHTS       64
+#define SHARED_LEAST  10 /* timers by which others can tell that its clock was set */
 #define BACK_MOST_MS  10000
 #define STEP_LEAST_MS 600 /* less may be what frames took */
 

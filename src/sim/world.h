@@ -114,7 +114,7 @@ struct world {
     bool is_healed;
     bool is_lone;       /* one node at a time may be away */
     bool is_sluggish;   /* links stall, for long */
-    bool is_tight;      /* there may be no room for what is told */
+    bool is_tight;      /* there may be no room for what is sent */
     uint64_t broken_ms; /* when a link broke last */
     uint64_t trace_hash;
     char traces[TRACE_MAX][TRACE_SIZE];

@@ -8,6 +8,7 @@
 #include "cluster/member.h"
 #include "cluster/outbox.h"
 #include "cluster/view.h"
+#include "node/node.h"
 
 static inline void *unit_zeros(size_t size)
 {
@@ -73,6 +74,34 @@ static inline void unit_free_cluster(struct tr_cluster *cluster)
     free(cluster->view.workspace);
     free(cluster->messages);
     free(cluster->frames);
+}
+
+/* What the nodes of tests have in common; each sets what it is about. */
+static inline struct tr_node_config unit_node_config(void)
+{
+    return (struct tr_node_config){
+        .address = TR_SPAN("127.0.0.1:7253"),
+        .seed = 1,
+        .segment_size = (size_t)64 << 10,
+        .flights_max = 64,
+        .per_destination = 64,
+        .attempts_max = 3,
+        .backoff_ms = 100,
+        .dead_keep_ms = 86400000,
+        .latency_target_ms = 500,
+    };
+}
+
+/* A node in a region of its own, which the caller frees. */
+static inline struct tr_node *unit_node(const struct tr_node_config *config, size_t size,
+                                        void **region)
+{
+    *region = aligned_alloc(16, size);
+    assert_non_null(*region);
+    memset(*region, 0, size);
+    struct tr_node *node = tr_node_new(config, &(struct tr_memory){*region, size});
+    assert_non_null(node);
+    return node;
 }
 
 #endif

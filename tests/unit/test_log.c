@@ -275,7 +275,6 @@ static void what_was_synced_is_replayed_in_its_order(void **state)
         run(fixture);
         sync_all(fixture);
     }
-    assert_true(tr_log_segment_count(&fixture->log) >= 1);
     crash(fixture);
     assert_int_equal(start(fixture), TR_LOG_SOUND);
     assert_int_equal(fixture->applied_count, 100);

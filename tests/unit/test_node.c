@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A node that is driven by hand, for what the simulator's dice hardly ever throw. */
-#include "unit.h"
+#include "rooms.h"
 
-#include "node/node.h"
-
-#define REGION       ((size_t)64 << 20)
-#define SEGMENT_SIZE ((size_t)64 << 10)
-#define TIMERS       400
-#define DUE_MS       1000
+#define REGION ((size_t)64 << 20)
+#define TIMERS 400
+#define DUE_MS 1000
 
 struct fixture {
     void *region;
@@ -64,25 +61,13 @@ static void write_all(struct fixture *fixture)
 
 static void setup(struct fixture *fixture)
 {
-    struct tr_node_config config = {
-        .address = TR_SPAN("127.0.0.1:7253"),
-        .seed = 1,
-        .has_log = true,
-        .is_always_synced = true,
-        .segment_size = SEGMENT_SIZE,
-        .flights_max = TIMERS,
-        .per_destination = TIMERS,
-        .attempts_max = 3,
-        .backoff_ms = 60000,
-        .dead_keep_ms = 86400000,
-        .latency_target_ms = 500,
-    };
-    fixture->region = aligned_alloc(16, REGION);
-    assert_non_null(fixture->region);
-    memset(fixture->region, 0, REGION);
-    struct tr_memory memory = {fixture->region, REGION};
-    fixture->node = tr_node_new(&config, &memory);
-    assert_non_null(fixture->node);
+    struct tr_node_config config = unit_node_config();
+    config.has_log = true;
+    config.is_always_synced = true;
+    config.flights_max = TIMERS;
+    config.per_destination = TIMERS;
+    config.backoff_ms = 60000;
+    fixture->node = unit_node(&config, REGION, &fixture->region);
     step(fixture, (struct tr_event){.kind = TR_EVENT_RECOVERY_STARTED});
     struct tr_view_node self = {config.address, TR_ROLE_STAYING};
     step(fixture, (struct tr_event){.kind = TR_EVENT_VIEW_CHANGED, .of.view = {&self, 1}});

@@ -7,7 +7,6 @@
 #include "rooms.h"
 
 #include "node/durable.h"
-#include "node/node.h"
 #include "node/parts.h"
 #include "pops/destination.h"
 #include "pops/flight.h"
@@ -58,27 +57,16 @@ static void heed(struct fixture *fixture)
 
 static void begin_node(struct fixture *fixture, bool is_started)
 {
-    const struct tr_node_config config = {
-        .address = TR_SPAN("a:1"),
-        .seed = 1,
-        .segment_size = (size_t)1 << 20,
-        .flights_max = 64,
-        .per_destination = 64,
-        .attempts_max = ATTEMPTS,
-        .backoff_ms = BACKOFF_MS,
-        .dead_keep_ms = KEEP_MS,
-        .key_keep_ms = KEEP_MS,
-        .latency_target_ms = 500,
-        .opaque_max = 1000,
-        .operations_max = 4,
-        .messages_max = 64,
-    };
-    fixture->region = aligned_alloc(16, REGION);
-    assert_non_null(fixture->region);
-    memset(fixture->region, 0, REGION);
-    struct tr_memory memory = {fixture->region, REGION};
-    fixture->node = tr_node_new(&config, &memory);
-    assert_non_null(fixture->node);
+    struct tr_node_config config = unit_node_config();
+    config.segment_size = (size_t)1 << 20;
+    config.attempts_max = ATTEMPTS;
+    config.backoff_ms = BACKOFF_MS;
+    config.dead_keep_ms = KEEP_MS;
+    config.key_keep_ms = KEEP_MS;
+    config.opaque_max = 1000;
+    config.operations_max = 4;
+    config.messages_max = 64;
+    fixture->node = unit_node(&config, REGION, &fixture->region);
     if (!is_started)
         return;
     const struct tr_view_node self = {config.address, TR_ROLE_STAYING};
