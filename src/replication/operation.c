@@ -157,9 +157,9 @@ void tr_operation_answered(struct tr_replication *replication, uint64_t number, 
         tr_read_answered(replication, operation, member, result, held, out);
     else if (operation->stage == STAGE_WRITING)
         tr_write_answered(replication, operation, member, result, held, out);
-    else if (result == TR_RESULT_STALE)
+    else if (operation->stage == STAGE_DROPPING && result == TR_RESULT_STALE)
         tr_write_contested(replication, operation, member, held, out);
-    else if (result == TR_RESULT_STORED)
+    else if (operation->stage == STAGE_DROPPING && result == TR_RESULT_STORED)
         tr_write_late(operation, member);
 }
 
@@ -263,6 +263,8 @@ static tr_mono_ms next_of(const struct tr_operation *operation)
     TR_ASSERT(operation->number != 0);
     if (operation->stage == STAGE_DROPPING)
         return operation->started_ms + 4 * operation->patience_ms;
+    if (operation->stage == STAGE_YIELDING)
+        return operation->again_ms;
     if (operation->stage == STAGE_READING || operation->is_late)
         return operation->started_ms + 2 * operation->patience_ms;
     return operation->started_ms + operation->patience_ms;
@@ -279,6 +281,9 @@ static void run(struct tr_replication *replication, struct tr_operation *operati
         if (!tr_operation_has_open(replication, operation) ||
             replication->time->now_ms >= operation->started_ms + 4 * operation->patience_ms)
             tr_write_finish(replication, operation, out);
+    } else if (operation->stage == STAGE_YIELDING) {
+        if (replication->time->now_ms >= operation->again_ms)
+            tr_write_again(replication, operation, out);
     } else if (is_over) {
         tr_write_conclude(replication, operation, true, out);
     } else if (!operation->is_late &&

@@ -6,6 +6,7 @@
  *
  *   reading   what do others hold? A read ends here (read.c)
  *   writing   to the replica set, until enough have it (write.c)
+ *   yielding  to another write of the same record, before it is sent once more (write.c)
  *   dropping  those who may hold what was replaced are asked to drop it (write.c)
  *   answered
  *
@@ -44,6 +45,7 @@ struct tr_request {
 enum tr_stage {
     STAGE_READING,  /* what other nodes hold */
     STAGE_WRITING,  /* to the replica set */
+    STAGE_YIELDING, /* to another write of the same record, until it is sent once more */
     STAGE_DROPPING, /* what was replaced, on the nodes that may hold it */
 };
 
@@ -59,6 +61,7 @@ struct tr_operation {
     tr_ref own; /* where this node's own copy was put */
     tr_mono_ms started_ms;
     uint64_t patience_ms; /* after which somebody is hinted for who is silent */
+    tr_mono_ms again_ms;  /* when one that yields is sent once more */
     uint8_t factor;       /* copies wanted */
     uint8_t replica_count;
     uint16_t replicas[TR_SET_MAX];
@@ -151,6 +154,9 @@ void tr_write_contested(struct tr_replication *replication, struct tr_operation 
                         uint16_t member, const struct tr_whole *held, struct tr_effects *out);
 void tr_write_conclude(struct tr_replication *replication, struct tr_operation *operation,
                        bool is_over, struct tr_effects *out);
+/* It has yielded long enough. */
+void tr_write_again(struct tr_replication *replication, struct tr_operation *operation,
+                    struct tr_effects *out);
 /* All have answered, or time is up: the write is decided, and the client answered. */
 void tr_write_finish(struct tr_replication *replication, struct tr_operation *operation,
                      struct tr_effects *out);

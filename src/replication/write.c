@@ -4,7 +4,8 @@
  * and answers when enough of them have it on disk: as many as were asked for, or as there are nodes
  * up.
  *
- *   STALE, a higher version is there: stamped above it, sent again
+ *   STALE, a higher version is there: stamped above it, sent again; when that happens once more,
+ *   one of the two lets the other's write through first
  *   EXISTS, another record has the id: another id, sent again
  *   silent for a quarter of a second, down or full: another node is hinted, sent again; what
  *   replaces something is stamped anew before it goes on without a silent node
@@ -293,11 +294,43 @@ static bool renew(struct tr_replication *replication, struct tr_operation *opera
     return true;
 }
 
-/* Gives the record a stamp above what was found, and another id if it is taken. False: likewise. */
+/* Two writes of one record at the same moment, on two nodes, would each be stamped above the other
+ * again and again. Who meets a higher version for the second time waits as long as the other's
+ * write takes: one of the two, by what tells equal stamps apart. */
+static bool must_yield(const struct tr_replication *replication,
+                       const struct tr_operation *operation, const struct tr_whole *held)
+{
+    TR_ASSERT(operation->number != 0);
+    return operation->tries > 0 && held != NULL &&
+           held->head.order.version_node > replication->cluster->stamp_node;
+}
+
+static void yield(struct tr_replication *replication, struct tr_operation *operation,
+                  const struct tr_whole *held)
+{
+    TR_ASSERT(operation->stage != STAGE_YIELDING && held != NULL);
+    uint64_t wait_ms = operation->patience_ms / 2;
+    tr_cover(replication->trial, RULE_YIELDED);
+    if (held->head.order.version > operation->version)
+        operation->version = held->head.order.version;
+    operation->stage = STAGE_YIELDING;
+    operation->again_ms = replication->time->now_ms + wait_ms;
+    operation->started_ms += wait_ms;
+    tr_operation_renumber(replication, operation);
+    if (operation->again_ms < replication->operations_ms)
+        replication->operations_ms = operation->again_ms;
+}
+
+/* Gives the record a stamp above what was found, and another id if it is taken. False: likewise, or
+ * it yields. */
 static bool restart(struct tr_replication *replication, struct tr_operation *operation,
                     enum tr_frame_result found, const struct tr_whole *held, struct tr_effects *out)
 {
     TR_ASSERT(found == TR_RESULT_EXISTS || found == TR_RESULT_STALE);
+    if (found == TR_RESULT_STALE && must_yield(replication, operation, held)) {
+        yield(replication, operation, held);
+        return false;
+    }
     bool is_taken = found == TR_RESULT_EXISTS && operation->is_drawn;
     struct tr_whole record;
     tr_operation_unpack(replication, operation, &record);
@@ -558,6 +591,14 @@ void tr_write_answered(struct tr_replication *replication, struct tr_operation *
     if (note_answer(replication, operation, place, result, held))
         tr_write_conclude(replication, operation, false, out);
     else if (restart(replication, operation, result, held, out))
+        send(replication, operation, out);
+}
+
+void tr_write_again(struct tr_replication *replication, struct tr_operation *operation,
+                    struct tr_effects *out)
+{
+    TR_ASSERT(operation->stage == STAGE_YIELDING);
+    if (restart(replication, operation, TR_RESULT_STALE, NULL, out))
         send(replication, operation, out);
 }
 

@@ -48,6 +48,7 @@
     X(EXISTS, "an id is taken")                                                                    \
     X(UNKNOWN, "the outcome of a write is unknown")                                                \
     X(WIDE, "a write goes to every node")                                                          \
+    X(YIELDED, "of two writes of one record one lets the other through")                           \
     X(EXTENDED, "a write goes to those who held what it replaced")                                 \
     X(READ, "a timer is read on other nodes")                                                      \
     X(ASKED_AGAIN, "what was not found, while it may move, is asked for once more")                \
