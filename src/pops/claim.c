@@ -232,7 +232,7 @@ tr_steady_ms tr_claim_held_until(const struct tr_pops *pops, const struct tr_hea
     TR_ASSERT(tr_set_is_bounded(record));
     const struct tr_recent_note *note = tr_recent_find(&pops->replication->held, &record->key);
     tr_mono_ms end_ms = backlogs_end(pops, record);
-    if (note != NULL && note->peer != 0 && !note->is_past && !note->is_moved) {
+    if (note != NULL && note->peer != 0 && !note->is_past && !note->is_ahead) {
         const struct tr_peer *peer = &pops->cluster->peers[note->peer];
         bool is_cut = !peer->is_up && peer->up_ms < note->until_ms;
         tr_mono_ms claim_ms = is_cut ? peer->up_ms : note->until_ms;
@@ -251,7 +251,7 @@ bool tr_claim_is_held(const struct tr_pops *pops, const struct tr_head *record)
         return is_in_backlog(pops, record);
     const struct tr_peer *peer = &pops->cluster->peers[claimed->peer];
     struct tr_order order = record->order;
-    if (!claimed->is_moved) /* wherever it belongs by now, it is the same pop */
+    if (!claimed->is_ahead) /* wherever it belongs by now, it is the same pop */
         order.moves = claimed->is_past ? UINT32_MAX : 0;
 
     /* A node that stops sees its claims through, and says so as often as it gets to it. */

@@ -97,7 +97,7 @@ void tr_acknowledge_marked(struct tr_replication *replication, tr_ref ref,
     if (ref == TR_ARENA_NONE)
         return;
     TR_ASSERT(tr_key_equals(&held.key, &named->key));
-    uint16_t mover = tr_hold_moved_by(replication, &held);
+    uint16_t mover = tr_hold_who_is_ahead(replication, &held);
     if (mover != TR_MEMBER_NONE && tr_set_has(&held, mover)) {
         /* A write came here after the record had moved on: the mover has a higher state, and does
          * not know that this node holds the lower one. Its place stays unmarked, so that it is sent

@@ -186,7 +186,7 @@ void tr_catchup_pass_up(struct tr_replication *replication, uint16_t peer,
     TR_ASSERT(tr_is_other(replication, peer));
     if (!holds_lower(replication, record))
         return;
-    tr_hold_moved(replication, peer, record);
+    tr_hold_ahead(replication, peer, record);
     tr_catchup_miss(replication, peer);
 }
 

@@ -82,7 +82,7 @@ static bool is_kept(struct tr_replication *replication, uint16_t peer, const str
         return true; /* the drop is sent again */
     }
     if (operation == 0 && !tr_dropped_can_note(replication, &named->key)) {
-        tr_hold_moved(replication, peer, named); /* until the drop is sent again, others pop it */
+        tr_hold_ahead(replication, peer, named); /* until the drop is sent again, others pop it */
         tr_catchup_miss(replication, peer);
         return true;
     }
@@ -179,13 +179,13 @@ static void give_way(struct tr_replication *replication, uint16_t peer, const st
         tr_order_compare(&held.order, &order) >= 0)
         return;
     if (tr_is_same_write(&held, named) && named->order.sequence == held.order.sequence) {
-        tr_hold_moved(replication, peer, named);
+        tr_hold_ahead(replication, peer, named);
         tr_rebalance_look(replication, ref, &held, false); /* it is sent to `peer` from now on */
         return;
     }
     if (!tr_replication_has_room(replication, &held) ||
         !tr_dropped_can_note(replication, &named->key)) {
-        tr_hold_moved(replication, peer, named);
+        tr_hold_ahead(replication, peer, named);
         tr_catchup_miss(replication, peer);
         return;
     }

@@ -24,7 +24,7 @@ static struct tr_recent_note *note_hold(struct tr_replication *replication, uint
     tr_recent_keep(&replication->held, note, replication->time->now_ms + hold_ms);
     note->is_open = false;
     note->is_past = false;
-    note->is_moved = false;
+    note->is_ahead = false;
     return note;
 }
 
@@ -39,7 +39,7 @@ static struct tr_recent_note *hear(struct tr_replication *replication, uint16_t 
     struct tr_order order = record->order;
     bool is_held = held != NULL && held->until_ms > replication->time->now_ms;
     int above = is_held ? tr_order_compare(&held->order, &order) : 0;
-    if (is_held && held->is_moved && above >= 0) {
+    if (is_held && held->is_ahead && above >= 0) {
         tr_mono_ms until_ms = replication->time->now_ms + TR_HOLD_MS;
         tr_recent_keep(&replication->held, held,
                        until_ms > held->until_ms ? until_ms : held->until_ms);
@@ -73,23 +73,24 @@ void tr_hold_past(struct tr_replication *replication, uint16_t peer, const struc
         note->is_past = true;
 }
 
-void tr_hold_moved(struct tr_replication *replication, uint16_t peer, const struct tr_head *record)
+void tr_hold_ahead(struct tr_replication *replication, uint16_t peer, const struct tr_head *record)
 {
     TR_ASSERT(peer < replication->cluster->member_count);
     struct tr_recent_note *note = hear(replication, peer, record);
     if (note == NULL)
         return;
-    note->is_moved = true;
+    note->is_ahead = true;
     tr_recent_keep(&replication->held, note, replication->time->now_ms + TR_FRAME_LIFE_MS);
 }
 
-uint16_t tr_hold_moved_by(const struct tr_replication *replication, const struct tr_head *record)
+uint16_t tr_hold_who_is_ahead(const struct tr_replication *replication,
+                              const struct tr_head *record)
 {
     if (replication->held.busy_until_ms <= replication->time->now_ms)
         return TR_MEMBER_NONE;
     const struct tr_recent_note *note = tr_recent_find(&replication->held, &record->key);
     struct tr_order order = record->order;
-    bool is_it = note != NULL && note->is_moved && note->until_ms > replication->time->now_ms &&
+    bool is_it = note != NULL && note->is_ahead && note->until_ms > replication->time->now_ms &&
                  tr_order_compare(&note->order, &order) > 0;
     TR_ASSERT(!is_it || note->peer < replication->cluster->member_count);
     return is_it ? note->peer : TR_MEMBER_NONE;

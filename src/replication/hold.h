@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which records are held back here, since another node acts on them: it has claimed the pop, has
- * popped it already, has moved the record on, or, of a write that replaces another and may be
+ * popped it already, has a higher order of it, or, of a write that replaces another and may be
  * stamped anew, has yet to decide.
  *
  * Owns:    the notes, in a table of fixed size.
@@ -24,10 +24,10 @@ void tr_hold_past(struct tr_replication *replication, uint16_t peer, const struc
 
 /* `peer` has this higher order, and it is not stored here, since the record moved on or there was
  * no room for it. Until it comes, a lower copy here is left to nodes that have the higher one. */
-void tr_hold_moved(struct tr_replication *replication, uint16_t peer, const struct tr_head *head);
+void tr_hold_ahead(struct tr_replication *replication, uint16_t peer, const struct tr_head *head);
 
-/* The node that said that the record has moved on beyond this order; or TR_MEMBER_NONE. */
-uint16_t tr_hold_moved_by(const struct tr_replication *replication, const struct tr_head *head);
+/* The node that said that it has an order above this one; or TR_MEMBER_NONE. */
+uint16_t tr_hold_who_is_ahead(const struct tr_replication *replication, const struct tr_head *head);
 
 /* A write that replaces another may meet a higher version, and then its coordinator (`peer`; 0 is
  * this node) stamps it anew. Until the coordinator has decided, the write must not pop. Before it

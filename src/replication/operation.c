@@ -98,6 +98,16 @@ void tr_operation_finish(struct tr_replication *replication, struct tr_operation
     tr_operation_end(replication, operation);
 }
 
+/* What became of it is unknown, and the client is told so. */
+void tr_operation_give_up(struct tr_replication *replication, struct tr_operation *operation,
+                          struct tr_effects *out)
+{
+    TR_ASSERT(operation->number != 0);
+    tr_cover(replication->trial, RULE_UNKNOWN);
+    tr_operation_answer(replication, operation, TR_UNKNOWN, out);
+    tr_operation_end(replication, operation);
+}
+
 /* Answers to what was sent before are none to what is sent now. */
 void tr_operation_renumber(struct tr_replication *replication, struct tr_operation *operation)
 {
@@ -172,7 +182,7 @@ void tr_operation_dropped(struct tr_replication *replication, uint64_t number, u
         return;
     tr_operation_close(operation, member);
     if (operation->stage == STAGE_DROPPING && !tr_operation_has_open(replication, operation))
-        tr_write_finish(replication, operation, out);
+        tr_replaced_finish(replication, operation, out);
 }
 
 /* ---- the life of one ---- */
@@ -280,7 +290,7 @@ static void run(struct tr_replication *replication, struct tr_operation *operati
     else if (operation->stage == STAGE_DROPPING) {
         if (!tr_operation_has_open(replication, operation) ||
             replication->time->now_ms >= operation->started_ms + 4 * operation->patience_ms)
-            tr_write_finish(replication, operation, out);
+            tr_replaced_finish(replication, operation, out);
     } else if (operation->stage == STAGE_YIELDING) {
         if (replication->time->now_ms >= operation->again_ms)
             tr_write_again(replication, operation, out);

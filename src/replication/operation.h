@@ -7,7 +7,7 @@
  *   reading   what do others hold? A read ends here (read.c)
  *   writing   to the replica set, until enough have it (write.c)
  *   yielding  to another write of the same record, before it is sent once more (write.c)
- *   dropping  those who may hold what was replaced are asked to drop it (write.c)
+ *   dropping  those who may hold what was replaced are asked to drop it (replaced.c)
  *   answered
  *
  * Owns:    the operations, and the record of each.
@@ -118,6 +118,8 @@ void tr_operation_refuse(struct tr_replication *replication, const struct tr_ope
                          enum tr_result result, struct tr_effects *out);
 void tr_operation_finish(struct tr_replication *replication, struct tr_operation *operation,
                          struct tr_effects *out); /* 200 */
+void tr_operation_give_up(struct tr_replication *replication, struct tr_operation *operation,
+                          struct tr_effects *out); /* 503: the outcome is unknown */
 void tr_operation_end(struct tr_replication *replication, struct tr_operation *operation);
 void tr_operation_renumber(struct tr_replication *replication, struct tr_operation *operation);
 /* Members that were asked something, and have not answered. */
@@ -157,10 +159,17 @@ void tr_write_conclude(struct tr_replication *replication, struct tr_operation *
 /* It has yielded long enough. */
 void tr_write_again(struct tr_replication *replication, struct tr_operation *operation,
                     struct tr_effects *out);
-/* All have answered, or time is up: the write is decided, and the client answered. */
-void tr_write_finish(struct tr_replication *replication, struct tr_operation *operation,
-                     struct tr_effects *out);
 void tr_write_hint(struct tr_replication *replication, struct tr_operation *operation,
                    struct tr_effects *out);
+
+/* replaced.c */
+void tr_replaced_begin(struct tr_replication *replication, struct tr_operation *operation,
+                       struct tr_effects *out);
+/* The copy that a replica holds now names others that may hold what was replaced. */
+void tr_replaced_ask_named(struct tr_replication *replication, struct tr_operation *operation,
+                           const struct tr_whole *stored);
+/* All have answered, or time is up: the write is decided, and the client answered. */
+void tr_replaced_finish(struct tr_replication *replication, struct tr_operation *operation,
+                        struct tr_effects *out);
 
 #endif

@@ -38,7 +38,7 @@ static void ask_all(struct tr_replication *replication, struct tr_operation *ope
 {
     TR_ASSERT(operation->number != 0);
     uint16_t list[TR_SET_MAX];
-    bool is_wide = tr_rebalance_is_wide(replication);
+    bool is_wide = tr_rebalance_may_be_elsewhere(replication);
     unsigned count = tr_view_place(replication->cluster, operation->id,
                                    tr_set_copies(replication, operation->factor), list);
     operation->stage = STAGE_READING;
@@ -150,7 +150,8 @@ void tr_read_conclude(struct tr_replication *replication, struct tr_operation *o
         return;
     /* It may have moved from one that was asked late to one that was asked early. */
     bool is_sought = !operation->is_found && operation->kind != OPERATION_PERFORM;
-    if (is_sought && !is_over && !operation->is_late && tr_rebalance_is_wide(replication)) {
+    if (is_sought && !is_over && !operation->is_late &&
+        tr_rebalance_may_be_elsewhere(replication)) {
         tr_cover(replication->trial, RULE_ASKED_AGAIN);
         operation->is_late = true;
         tr_operation_renumber(replication, operation);

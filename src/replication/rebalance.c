@@ -43,7 +43,7 @@ static bool views_agree(const struct tr_replication *replication)
 
 /* Also while a node stops or starts: others are hinted for it. That holds for this node, too, which
  * may be the last to know. */
-bool tr_rebalance_is_wide(const struct tr_replication *replication)
+bool tr_rebalance_may_be_elsewhere(const struct tr_replication *replication)
 {
     bool is_wide = replication->rebalance.is_rebalancing || !replication->log->is_running;
     for (uint32_t i = 0; i < replication->cluster->member_count && !is_wide; i++) {
@@ -272,8 +272,8 @@ static void advance(struct tr_replication *replication, tr_ref ref, struct tr_he
 }
 
 /* The replica set does not name this node: its copy is dropped when the set has the record. */
-static void leave(struct tr_replication *replication, tr_ref ref, const struct tr_head *record,
-                  uint16_t mover, bool may_send)
+static void drop_own(struct tr_replication *replication, tr_ref ref, const struct tr_head *record,
+                     uint16_t mover, bool may_send)
 {
     TR_ASSERT(!tr_set_has(record, 0));
     enum tr_store_state state = tr_store_state_of(replication->store, ref);
@@ -296,7 +296,7 @@ static void leave(struct tr_replication *replication, tr_ref ref, const struct t
 /* A tombstone does not move. But by a new view its timer would be on other nodes, and those may
  * hold the timer already, from a node that saw the view earlier: they are remembered in `from`, and
  * sent drops. */
-static void address(struct tr_replication *replication, tr_ref ref, struct tr_head *record)
+static void remember_placed(struct tr_replication *replication, tr_ref ref, struct tr_head *record)
 {
     TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
     uint16_t placed[TR_SET_MAX];
@@ -328,13 +328,13 @@ static bool look_at(struct tr_replication *replication, tr_ref ref, struct tr_he
     TR_ASSERT(ref != TR_ARENA_NONE);
     TR_ASSERT(replication->cluster->view.count > 0);
     if ((record->flags & TR_RECORD_TOMBSTONE) != 0) {
-        address(replication, ref, record);
+        remember_placed(replication, ref, record);
         return false;
     }
     bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
     bool is_well = tr_set_is_placed(replication, record);
     bool is_balanced = !is_moving && is_well && tr_set_has(record, 0);
-    uint16_t ahead = tr_hold_moved_by(replication, record);
+    uint16_t ahead = tr_hold_who_is_ahead(replication, record);
     if (is_balanced && (ahead == TR_MEMBER_NONE || ahead == 0))
         return false;
     if (!tr_replication_is_popping(replication) ||
@@ -350,7 +350,7 @@ static bool look_at(struct tr_replication *replication, tr_ref ref, struct tr_he
     }
     uint16_t mover = tr_set_mover(replication, record);
     if (!is_moving && !tr_set_has(record, 0) && (is_well || mover != 0))
-        leave(replication, ref, record, mover, may_send);
+        drop_own(replication, ref, record, mover, may_send);
     else if (!replication->log->is_running)
         return true; /* a node that stops drops records, and begins and ends no move */
     else if (mover != 0)

@@ -46,7 +46,7 @@ void tr_rebalance_look(struct tr_replication *replication, tr_ref ref, struct tr
 
 /* Whether records may be on nodes other than those where the view places them: then reads and drops
  * go to every node that is up. */
-bool tr_rebalance_is_wide(const struct tr_replication *replication);
+bool tr_rebalance_may_be_elsewhere(const struct tr_replication *replication);
 
 /* The view has changed lately: nodes of it may have yet to come. */
 bool tr_rebalance_is_view_new(const struct tr_replication *replication);

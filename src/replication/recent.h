@@ -22,7 +22,7 @@ struct tr_recent_note {
     uint16_t peer;        /* the node that the key is left to; hold alone uses it, and the flags */
     bool is_open;         /* `peer` coordinates a write of this order, and has yet to decide it */
     bool is_past;         /* `peer` has popped: this order is the outcome */
-    bool is_moved;        /* the record has moved on to this order elsewhere */
+    bool is_ahead;        /* `peer` has this order, which is not stored here */
 };
 
 struct tr_recent {

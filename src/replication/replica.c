@@ -162,7 +162,8 @@ static enum tr_frame_result judge(const struct tr_replication *replication, enum
 
 /* An older state of what is held has come late. A node that it names, and the held one does not,
  * has missed what came after: it is remembered in `from`. */
-static void adopt(struct tr_replication *replication, tr_ref ref, const struct tr_head *older)
+static void remember_named(struct tr_replication *replication, tr_ref ref,
+                           const struct tr_head *older)
 {
     TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_head held;
@@ -224,7 +225,7 @@ enum tr_frame_result tr_replica_take(struct tr_replication *replication, enum tr
     if (result == TR_RESULT_STORED)
         result = put(replication, whole, ref, has_any);
     if (result == TR_RESULT_STALE && is_same) {
-        adopt(replication, *ref, &whole->head);
+        remember_named(replication, *ref, &whole->head);
         return has_room ? TR_RESULT_HELD : TR_RESULT_FULL; /* it has moved on already */
     }
     return result;
@@ -271,8 +272,8 @@ void tr_replica_write(struct tr_replication *replication, uint16_t peer, uint64_
 /* `peer` has sent `record`, which is higher than what is held here and does not name this node: the
  * copy here is dropped. The other nodes that the copy names are sent a drop, but not `peer`: it may
  * be the only one that has `record`. */
-static void learn(struct tr_replication *replication, uint16_t peer, const struct tr_head *record,
-                  tr_ref ref, const struct tr_head *held)
+static void drop_stray(struct tr_replication *replication, uint16_t peer,
+                       const struct tr_head *record, tr_ref ref, const struct tr_head *held)
 {
     TR_ASSERT(tr_is_other(replication, peer));
     TR_ASSERT(tr_order_compare(&record->order, &held->order) >= 0);
@@ -280,7 +281,7 @@ static void learn(struct tr_replication *replication, uint16_t peer, const struc
     unsigned count = tr_set_names(held, names);
     if (tr_store_state_of(replication->store, ref) == TR_STORE_BUSY ||
         !tr_dropped_can_note(replication, &held->key)) {
-        tr_hold_moved(replication, peer, record); /* the copy is looked at again later */
+        tr_hold_ahead(replication, peer, record); /* the copy is looked at again later */
         return;
     }
     for (unsigned i = 0; i < count; i++) {
@@ -319,7 +320,7 @@ static void hear_stray(struct tr_replication *replication, uint16_t peer,
     tr_store_head(replication->store, ref, &held);
     int order = compare(replication, &held, head);
     if (order < 0)
-        learn(replication, peer, head, ref, &held);
+        drop_stray(replication, peer, head, ref, &held);
     else if (order > 0)
         tr_pending_send_copy(replication, peer, head);
 }
@@ -336,7 +337,7 @@ static bool is_too_late(struct tr_replication *replication, uint16_t peer,
         return false;
     tr_cover(replication->trial, RULE_MOVED);
     if (dropped == NULL) /* its write may be yet to come, and counts as stored, but others pop it */
-        tr_hold_moved(replication, peer, head);
+        tr_hold_ahead(replication, peer, head);
     else if (tr_set_has(head, 0))
         tr_drop_pass_on(replication, peer, head, dropped);
     return true;

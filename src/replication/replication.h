@@ -67,19 +67,25 @@ enum tr_walk {
 
 /* What is known of another node: what is pending for it, and what it has said. By member. */
 struct tr_progress {
+    /* The walk through the store, for what is pending for it (walk.c). */
     enum tr_walk walk;
-    bool has_said_all; /* it has nothing pending for this node, which catches up */
-    bool has_missed;   /* its disk was full, so it may have stored nothing of what it was sent */
-    uint64_t cursor;   /* of the walk: all records with a lower hash were looked at */
-    unsigned passed;   /* how many records with exactly this hash were looked at, too */
-    tr_ref passed_ref; /* the last of these */
+    uint64_t cursor;           /* all records with a lower hash were looked at */
+    unsigned passed;           /* how many records with exactly this hash were looked at, too */
+    tr_ref passed_ref;         /* the last of these */
+    tr_mono_ms early_until_ms; /* a record that was met, whose write may be under way, is sent by
+                                  then, or before */
+
+    /* The queue of what it has not acknowledged (pending.c). */
     struct tr_fifo pending; /* records that it must have acknowledged by a time */
     tr_mono_ms pending_ms;  /* when these are looked at next */
-    /* The walk met a record whose write may be under way. It is sent by then, or before. */
-    tr_mono_ms early_until_ms;
-    tr_mono_ms down_ms;          /* when it went down last */
-    tr_mono_ms unnoted_until_ms; /* a claim of it found no room: until then all is left to it */
+    bool has_missed;        /* its disk was full: it may have stored nothing of what it was sent */
 
+    bool has_said_all;           /* it has nothing pending for this node (catchup.c) */
+    tr_mono_ms down_ms;          /* when it went down last (antientropy.c) */
+    tr_mono_ms unnoted_until_ms; /* a claim of it found no room: until then all is left to it
+                                    (hold.c) */
+
+    /* The comparison of sums with it (antientropy.c). */
     enum tr_compare compare;
     bool has_sent_sums;
     tr_mono_ms compare_ms; /* since when */

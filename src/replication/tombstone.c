@@ -94,7 +94,7 @@ bool tr_tombstone_may_forget(struct tr_replication *replication, tr_ref ref,
     TR_ASSERT(ref != TR_ARENA_NONE);
     TR_ASSERT((record->flags & TR_RECORD_TOMBSTONE) != 0);
     bool is_safe = tr_set_is_known(replication, ref, record) && !has_yet_to_reach(record) &&
-                   !tr_rebalance_is_wide(replication) && are_all_up(replication);
+                   !tr_rebalance_may_be_elsewhere(replication) && are_all_up(replication);
     bool is_old = replication->time->steady_ms >=
                   record->due_ms - record->lag_ms + replication->config.tombstone_keep_ms;
     bool is_early = !is_safe && !is_old &&

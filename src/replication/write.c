@@ -9,19 +9,14 @@
  *   EXISTS, another record has the id: another id, sent again
  *   silent for a quarter of a second, down or full: another node is hinted, sent again; what
  *   replaces something is stamped anew before it goes on without a silent node
- *   enough have it, or half a second is over and one has: those who may hold what was replaced are
- *   asked to drop it: those the replica set knows of, and, while records may be elsewhere than
- *   placed, every node that is up
- *   answered  done; or unknown, when nobody has it, or one that is up has not dropped what was
- *             replaced
+ *   enough have it, or half a second is over and one has: what was replaced is dropped (replaced.c)
+ *   half a second is over and nobody has it: the outcome is unknown
  */
 #include "replication/operation.h"
 
 #include "cluster/clock.h"
 #include "cluster/peer.h"
-#include "replication/acknowledge.h"
 #include "replication/drop.h"
-#include "replication/dropped.h"
 #include "replication/hold.h"
 #include "replication/pending.h"
 #include "replication/rebalance.h"
@@ -31,15 +26,6 @@
 #define REDRAWS   8
 #define TRIES     8
 #define FILL_MOST 90 /* per cent of a replica; the rest is for copies */
-
-static void answer_unknown(struct tr_replication *replication, struct tr_operation *operation,
-                           struct tr_effects *out)
-{
-    TR_ASSERT(operation->number != 0);
-    tr_cover(replication->trial, RULE_UNKNOWN);
-    tr_operation_answer(replication, operation, TR_UNKNOWN, out);
-    tr_operation_end(replication, operation);
-}
 
 static unsigned bits(uint8_t mask)
 {
@@ -66,7 +52,7 @@ static void remember_absent(const struct tr_replication *replication,
                             const struct tr_operation *operation, struct tr_whole *record)
 {
     TR_ASSERT(operation->number != 0);
-    bool is_wide = tr_rebalance_is_wide(replication);
+    bool is_wide = tr_rebalance_may_be_elsewhere(replication);
     record->head.from.count = 0;
     for (uint32_t i = 1; i < replication->cluster->member_count && !operation->is_drawn; i++) {
         const struct tr_member *member = &replication->cluster->members[i];
@@ -122,121 +108,7 @@ static void add_hints(const struct tr_replication *replication, struct tr_operat
     TR_ASSERT(operation->replica_count <= TR_SET_MAX);
 }
 
-/* ---- dropping what was replaced ---- */
-
-/* Asks a node to drop what it may hold of an older version, and waits for its answer. */
-static void ask_to_drop(struct tr_replication *replication, struct tr_operation *operation,
-                        uint16_t member, const struct tr_whole *record)
-{
-    TR_ASSERT(operation->number != 0);
-    if (member == 0 || member == TR_MEMBER_NONE || tr_operation_is_open(operation, member) ||
-        tr_set_has(&record->head, member) || !tr_peer_is_up(replication->cluster, member))
-        return;
-    tr_operation_open(operation, member);
-    tr_replication_send(replication, member,
-                        (struct tr_message){
-                            .kind = MESSAGE_DROP,
-                            .operation = operation->number,
-                            .key.id = record->head.key.id,
-                            .order = record->head.order,
-                        });
-}
-
-/* Drops the older version that this node, though not of the replica set, may hold itself. */
-static void drop_here(struct tr_replication *replication, const struct tr_head *head)
-{
-    struct tr_head held;
-    tr_ref ref = tr_store_find(replication->store, &(struct tr_key){.id = head->key.id});
-    if (tr_set_has(head, 0) || ref == TR_ARENA_NONE)
-        return;
-    tr_store_head(replication->store, ref, &held);
-    if (held.order.version >= head->order.version)
-        return;
-    if (tr_replication_has_room(replication, head))
-        tr_dropped_remove(replication, ref);
-    else
-        tr_hold_moved(replication, 0, head); /* it is met again when it is rebalanced */
-}
-
-/* Sends a mark to each node of the set that has the record, or is about to: which of them have it,
- * and that the write is decided. */
-static void send_marks(struct tr_replication *replication, const struct tr_operation *operation,
-                       const struct tr_whole *record)
-{
-    TR_ASSERT(operation->replica_count <= TR_SET_MAX);
-    for (unsigned i = 0; i < operation->replica_count; i++) {
-        if ((operation->failed & 1u << i) != 0)
-            continue;
-        if (operation->replicas[i] == 0) {
-            tr_acknowledge_marked(replication, operation->own, &record->head, operation->done);
-            tr_hold_close(replication, &record->head);
-        } else
-            tr_replication_send(replication, operation->replicas[i],
-                                (struct tr_message){
-                                    .kind = MESSAGE_MARK,
-                                    .of.places = operation->done,
-                                    .key = record->head.key,
-                                    .order = record->head.order,
-                                });
-    }
-}
-
-static void begin_dropping(struct tr_replication *replication, struct tr_operation *operation,
-                           struct tr_effects *out)
-{
-    TR_ASSERT(operation->stage == STAGE_WRITING && (operation->done | operation->above) != 0);
-    struct tr_whole record;
-    tr_operation_unpack(replication, operation, &record);
-    operation->stage = STAGE_DROPPING;
-    bool is_new = operation->is_drawn;
-    if (!is_new && tr_rebalance_is_wide(replication)) {
-        tr_cover(replication->trial, RULE_WIDE);
-        for (uint32_t i = 1; i < replication->cluster->member_count; i++)
-            ask_to_drop(replication, operation, (uint16_t)i, &record);
-    }
-    /* The id names the nodes that had the timer when the id was given out. */
-    for (uint32_t i = 1; i < replication->cluster->member_count && operation->filter != 0; i++) {
-        if ((replication->cluster->members[i].replica_bits & ~operation->filter) == 0)
-            ask_to_drop(replication, operation, (uint16_t)i, &record);
-    }
-    if (!is_new)
-        drop_here(replication, &record.head);
-    if (tr_operation_has_open(replication, operation))
-        return;
-    send_marks(replication, operation, &record);
-    tr_operation_finish(replication, operation, out);
-}
-
-/* All have answered, or time is up. A node that is up and has not said that it dropped what was
- * replaced may still have it: then the outcome is unknown. */
-void tr_write_finish(struct tr_replication *replication, struct tr_operation *operation,
-                     struct tr_effects *out)
-{
-    TR_ASSERT(operation->stage == STAGE_DROPPING && (operation->done | operation->above) != 0);
-    struct tr_whole record;
-    tr_operation_unpack(replication, operation, &record);
-    send_marks(replication, operation, &record);
-    if (tr_operation_has_open(replication, operation))
-        answer_unknown(replication, operation, out);
-    else
-        tr_operation_finish(replication, operation, out);
-}
-
-/* The copy that a replica holds now names, in its `from`, nodes that may hold what the write
- * replaced: they are asked to drop it, too. */
-static void extend(struct tr_replication *replication, struct tr_operation *operation,
-                   const struct tr_whole *stored)
-{
-    TR_ASSERT(operation->number != 0);
-    if (stored->head.from.count == 0)
-        return;
-    struct tr_whole record;
-    tr_operation_unpack(replication, operation, &record);
-    for (unsigned i = 0; i < stored->head.from.count; i++) {
-        tr_cover(replication->trial, RULE_EXTENDED);
-        ask_to_drop(replication, operation, stored->head.from.members[i], &record);
-    }
-}
+/* ---- enough have it ---- */
 
 /* Answers when enough have it, or when there is nothing more to wait for. */
 void tr_write_conclude(struct tr_replication *replication, struct tr_operation *operation,
@@ -261,9 +133,9 @@ void tr_write_conclude(struct tr_replication *replication, struct tr_operation *
     if (!is_enough && !is_over && !operation->is_late)
         return; /* a node will be hinted */
     if (done > 0)
-        begin_dropping(replication, operation, out);
+        tr_replaced_begin(replication, operation, out);
     else
-        answer_unknown(replication, operation, out);
+        tr_operation_give_up(replication, operation, out);
 }
 
 /* ---- beginning again ---- */
@@ -287,7 +159,7 @@ static bool renew(struct tr_replication *replication, struct tr_operation *opera
 {
     TR_ASSERT(operation->number != 0);
     if (++operation->tries > TRIES || !repack(replication, operation, record)) {
-        answer_unknown(replication, operation, out);
+        tr_operation_give_up(replication, operation, out);
         return false;
     }
     tr_operation_renumber(replication, operation);
@@ -356,7 +228,7 @@ static bool note_answer(struct tr_replication *replication, struct tr_operation 
     case TR_RESULT_STORED:
         operation->done |= bit;
         if (held != NULL)
-            extend(replication, operation, held);
+            tr_replaced_ask_named(replication, operation, held);
         return true;
     case TR_RESULT_STALE:
     case TR_RESULT_EXISTS:
@@ -396,7 +268,7 @@ static bool store_here(struct tr_replication *replication, struct tr_operation *
     if (result == TR_RESULT_STORED && !is_create)
         tr_hold_open(replication, 0, &record.head);
     if (result == TR_RESULT_STORED || result == TR_RESULT_HELD) {
-        extend(replication, operation, &record);
+        tr_replaced_ask_named(replication, operation, &record);
         tr_replication_wait(replication, &record.head, operation->own, THEN_OPERATION, 0,
                             operation->number);
         return false;
