@@ -3,7 +3,6 @@
 
 #include "replication/set.h"
 
-#define DECIDE_MS      1000
 #define DECIDE_MOST_MS 1500
 
 _Static_assert(DECIDE_MOST_MS < TR_POSITION_MS, "it is decided before the next in turn acts");
@@ -28,8 +27,8 @@ static struct tr_recent_note *note_hold(struct tr_replication *replication, uint
     return note;
 }
 
-/* Notes that `peer` acts on this order, and returns the note. NULL: a note of a move, or of a
- * higher undecided write, stays instead; or the table is full, and for a while all is held back for
+/* Notes that `peer` acts on this order, and returns the note. NULL: a note of a
+ * higher order, or of a higher undecided write, stays instead; or the table is full, and for a while all is held back for
  * `peer`. */
 static struct tr_recent_note *hear(struct tr_replication *replication, uint16_t peer,
                                    const struct tr_head *record)
@@ -102,7 +101,7 @@ uint16_t tr_hold_who_is_ahead(const struct tr_replication *replication,
 static uint64_t decision_ms(const struct tr_replication *replication, uint16_t peer)
 {
     TR_ASSERT(peer < replication->cluster->member_count);
-    uint64_t decision_ms = DECIDE_MS + 2 * replication->cluster->peers[peer].trip_ms;
+    uint64_t decision_ms = TR_DECIDE_MS + 2 * replication->cluster->peers[peer].trip_ms;
     return decision_ms < DECIDE_MOST_MS ? decision_ms : DECIDE_MOST_MS;
 }
 

@@ -13,7 +13,8 @@
 
 #include "replication/replication.h"
 
-#define TR_HOLD_MS 3000 /* a claim is good for as long */
+#define TR_HOLD_MS   3000 /* a claim is good for as long */
+#define TR_DECIDE_MS 1000 /* a coordinator has as long to decide a write, and two trips more */
 
 /* Another node says that it makes this pop. */
 void tr_hold_claim(struct tr_replication *replication, uint16_t peer, const struct tr_head *head);
@@ -22,7 +23,7 @@ void tr_hold_claim(struct tr_replication *replication, uint16_t peer, const stru
  * here of a lower order is not popped. */
 void tr_hold_past(struct tr_replication *replication, uint16_t peer, const struct tr_head *outcome);
 
-/* `peer` has this higher order, and it is not stored here, since the record moved on or there was
+/* `peer` (0: nobody in particular) has this higher order, and it is not stored here, since the record moved on or there was
  * no room for it. Until it comes, a lower copy here is left to nodes that have the higher one. */
 void tr_hold_ahead(struct tr_replication *replication, uint16_t peer, const struct tr_head *head);
 

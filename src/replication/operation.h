@@ -21,7 +21,8 @@
 /* The patience of a request, unless twice a round trip takes longer. When it is over, other nodes
  * are hinted for those that are silent; after twice as long (three times, if the record was stamped
  * anew and nobody could be hinted) the client is answered if any node has the record; after four
- * times as long the nodes that were asked to drop what was replaced are waited for no more. */
+ * times as long the nodes that were asked to drop what was replaced are waited for no more. One
+ * that yields has its patience once more when it is sent again. */
 #define SILENT_MS      250
 #define TRIP_BESIDE_MS 50 /* what a sync takes, and more */
 
@@ -61,6 +62,7 @@ struct tr_operation {
     tr_ref own; /* where this node's own copy was put */
     tr_mono_ms started_ms;
     uint64_t patience_ms; /* after which somebody is hinted for who is silent */
+    tr_mono_ms sent_ms;   /* when the record was, the last time */
     tr_mono_ms again_ms;  /* when one that yields is sent once more */
     uint8_t factor;       /* copies wanted */
     uint8_t replica_count;

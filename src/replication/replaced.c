@@ -2,8 +2,8 @@
 /*
  * Dropping what a write has replaced, before its client is answered. Those who may hold it are
  * asked to drop it: the nodes that copies of the record name, those that the client's id names,
- * and, while records may be elsewhere than placed, every node that is up. When all have, the
- * replica set hears that the write is decided.
+ * and, while records may be elsewhere than placed, every node that is up. When all have, or
+ * time is up, the replica set hears that the write is decided.
  */
 #include "replication/operation.h"
 

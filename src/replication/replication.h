@@ -15,7 +15,8 @@
  *   replica      stores what other nodes send
  *   drop         drops what belongs elsewhere, and hears that others have
  *   tombstone    when the memory of what has ended may go
- *   operation    a client's request: read reads, write writes, local does both on a node alone
+ *   operation    a client's request: read reads, write writes, replaced drops what was replaced;
+ *                local does it all on a node alone
  *   ticket       what is said to other nodes when the log has an entry
  *   encode       a message as an entry of a frame; receive takes frames apart
  *

@@ -27,6 +27,9 @@
 #define TRIES     8
 #define FILL_MOST 90 /* per cent of a replica; the rest is for copies */
 
+#define YIELD_BY_MS (TR_DECIDE_MS - 100)
+#define SHARES      8
+
 static unsigned bits(uint8_t mask)
 {
     unsigned count = 0;
@@ -167,40 +170,48 @@ static bool renew(struct tr_replication *replication, struct tr_operation *opera
 }
 
 /* Two writes of one record at the same moment, on two nodes, would each be stamped above the other
- * again and again. Who meets a higher version for the second time waits as long as the other's
- * write takes: one of the two, by what tells equal stamps apart. */
-static bool must_yield(const struct tr_replication *replication,
-                       const struct tr_operation *operation, const struct tr_whole *held)
+ * again and again. One that was sent again already, and meets a higher version, waits for as long
+ * as the other's write takes: one of the two, by what tells equal stamps apart. If the answer does
+ * not say whose version it is, either waits for a share of that, which differs by node and try.
+ * What was sent last must not pop meanwhile: the wait ends before replicas stop holding it back. */
+static uint64_t time_to_yield(const struct tr_replication *replication,
+                              const struct tr_operation *operation, const struct tr_whole *held)
 {
-    TR_ASSERT(operation->number != 0);
-    return operation->tries > 0 && held != NULL &&
-           held->head.order.version_node > replication->cluster->stamp_node;
+    TR_ASSERT(operation->sent_ms <= replication->time->now_ms);
+    uint32_t node = replication->cluster->stamp_node;
+    uint64_t sent_ago_ms = replication->time->now_ms - operation->sent_ms;
+    uint64_t most_ms = operation->patience_ms / 2;
+    if (operation->tries == 0 || operation->tries >= TRIES || sent_ago_ms >= YIELD_BY_MS)
+        return 0;
+    most_ms = most_ms < YIELD_BY_MS - sent_ago_ms ? most_ms : YIELD_BY_MS - sent_ago_ms;
+    if (held == NULL)
+        return most_ms * ((node >> operation->tries) % SHARES) / SHARES;
+    return held->head.order.version_node > node ? most_ms : 0;
 }
 
 static void yield(struct tr_replication *replication, struct tr_operation *operation,
-                  const struct tr_whole *held)
+                  const struct tr_whole *held, uint64_t wait_ms)
 {
-    TR_ASSERT(operation->stage != STAGE_YIELDING && held != NULL);
-    uint64_t wait_ms = operation->patience_ms / 2;
+    TR_ASSERT(operation->stage != STAGE_YIELDING && wait_ms > 0);
     tr_cover(replication->trial, RULE_YIELDED);
-    if (held->head.order.version > operation->version)
+    if (held != NULL && held->head.order.version > operation->version)
         operation->version = held->head.order.version;
     operation->stage = STAGE_YIELDING;
     operation->again_ms = replication->time->now_ms + wait_ms;
-    operation->started_ms += wait_ms;
     tr_operation_renumber(replication, operation);
     if (operation->again_ms < replication->operations_ms)
         replication->operations_ms = operation->again_ms;
 }
 
-/* Gives the record a stamp above what was found, and another id if it is taken. False: likewise, or
- * it yields. */
+/* Gives the record a stamp above what was found, and another id if it is taken. False: it yields
+ * first; or that cannot be, and is answered. */
 static bool restart(struct tr_replication *replication, struct tr_operation *operation,
                     enum tr_frame_result found, const struct tr_whole *held, struct tr_effects *out)
 {
     TR_ASSERT(found == TR_RESULT_EXISTS || found == TR_RESULT_STALE);
-    if (found == TR_RESULT_STALE && must_yield(replication, operation, held)) {
-        yield(replication, operation, held);
+    uint64_t wait_ms = time_to_yield(replication, operation, held);
+    if (found == TR_RESULT_STALE && operation->stage != STAGE_YIELDING && wait_ms > 0) {
+        yield(replication, operation, held, wait_ms);
         return false;
     }
     bool is_taken = found == TR_RESULT_EXISTS && operation->is_drawn;
@@ -297,6 +308,7 @@ static bool send_once(struct tr_replication *replication, struct tr_operation *o
     uint64_t number = operation->number;
     unsigned own = operation->replica_count;
     operation->stage = STAGE_WRITING;
+    operation->sent_ms = replication->time->now_ms;
     operation->done = 0;
     operation->above = 0;
     operation->failed = 0;
@@ -470,6 +482,9 @@ void tr_write_again(struct tr_replication *replication, struct tr_operation *ope
                     struct tr_effects *out)
 {
     TR_ASSERT(operation->stage == STAGE_YIELDING);
+    tr_mono_ms now_ms = replication->time->now_ms;
+    if (now_ms > operation->started_ms + operation->patience_ms)
+        operation->started_ms = now_ms - operation->patience_ms; /* time for an answer is left */
     if (restart(replication, operation, TR_RESULT_STALE, NULL, out))
         send(replication, operation, out);
 }
