@@ -99,8 +99,8 @@ void tr_acknowledge_marked(struct tr_replication *replication, tr_ref ref,
     TR_ASSERT(tr_key_equals(&held.key, &named->key));
     uint16_t ahead = tr_hold_who_is_ahead(replication, &held);
     if (ahead != TR_MEMBER_NONE && tr_set_has(&held, ahead)) {
-        /* A write came here after the record had moved on: that node has a higher state, and
-         * does not know that this node holds the lower one. Its place stays unmarked, so that it is sent
+        /* A write came here after the record had moved on: that node has a higher state, and does
+         * not know that this node holds the lower one. Its place stays unmarked, so that it is sent
          * this copy and answers with its own. */
         tr_cover(replication->trial, RULE_MOVED_BEFORE);
         mask &= (uint8_t) ~(1u << tr_set_place_of(&held, ahead));

@@ -27,9 +27,9 @@ static struct tr_recent_note *note_hold(struct tr_replication *replication, uint
     return note;
 }
 
-/* Notes that `peer` acts on this order, and returns the note. NULL: a note of a
- * higher order, or of a higher undecided write, stays instead; or the table is full, and for a while all is held back for
- * `peer`. */
+/* Notes that `peer` acts on this order, and returns the note. NULL: a note of a higher order, or of
+ * a higher undecided write, stays instead; or the table is full, and for a while all is held back
+ * for `peer`. */
 static struct tr_recent_note *hear(struct tr_replication *replication, uint16_t peer,
                                    const struct tr_head *record)
 {

@@ -23,8 +23,9 @@ void tr_hold_claim(struct tr_replication *replication, uint16_t peer, const stru
  * here of a lower order is not popped. */
 void tr_hold_past(struct tr_replication *replication, uint16_t peer, const struct tr_head *outcome);
 
-/* `peer` (0: nobody in particular) has this higher order, and it is not stored here, since the record moved on or there was
- * no room for it. Until it comes, a lower copy here is left to nodes that have the higher one. */
+/* `peer` (0: nobody in particular) has this higher order, and it is not stored here, since the
+ * record moved on or there was no room for it. Until it comes, a lower copy here is left to nodes
+ * that have the higher one. */
 void tr_hold_ahead(struct tr_replication *replication, uint16_t peer, const struct tr_head *head);
 
 /* The node that said that it has an order above this one; or TR_MEMBER_NONE. */
