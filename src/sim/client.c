@@ -234,11 +234,12 @@ void sim_ask(struct world *world, uint32_t index)
         race(world, number);
 }
 
-static void create_on(struct world *world, uint32_t index)
+static void create_on(struct world *world, uint32_t index, uint32_t namesake)
 {
     struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED};
     uint32_t number = new_write(world, 0, false);
     world->model.writes[number].copies = sim_reach(world, index);
+    world->model.writes[number].namesake = namesake;
     fill_body(world, number);
     event.of.request.token = ++world->token;
     event.of.request.command = TR_COMMAND_CREATE;
@@ -285,7 +286,7 @@ void sim_collide(struct world *world)
     /* If it is not there yet, which of the two is first is anybody's guess: the moment passes. */
     if (world->machines[index].is_ready && world->machines[index].told_ms == 0 &&
         world->model.writes[number].is_acked)
-        create_on(world, index);
+        create_on(world, index, number);
     else
         sim_advance(world, at_ms + 2);
 }

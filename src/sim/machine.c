@@ -62,7 +62,7 @@ static void take_down(struct world *world, uint32_t index)
             continue;
         }
         if (world->open[i].write != 0)
-            world->model.writes[world->open[i].write].is_maybe = true;
+            sim_model_forsake(&world->model, world->open[i].write);
         world->open[i] = world->open[--world->open_count];
     }
     machine->epoch++;

@@ -146,6 +146,17 @@ void sim_model_deliver(struct sim_model *model, uint32_t number, uint64_t sequen
         write->delivered_ms[sequence - 1] = now_ms;
 }
 
+void sim_model_forsake(struct sim_model *model, uint32_t number)
+{
+    struct sim_write *write = &model->writes[number];
+    write->is_maybe = true;
+    /* A create whose id somebody was given just before has not heard that it is taken. */
+    if (write->namesake != 0) {
+        write->races = write->namesake;
+        model->writes[write->namesake].races = number;
+    }
+}
+
 bool sim_model_is_promised(const struct sim_model *model, uint32_t number)
 {
     const struct sim_write *write = &model->writes[number];

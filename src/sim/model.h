@@ -23,6 +23,7 @@ struct sim_write {
     uint32_t replaced_by; /* the write after it to the same id; 0: none */
     uint32_t follows;     /* the write before it; 0: none */
     uint32_t races;       /* a write at the same moment: either may be the later; 0: none */
+    uint32_t namesake;    /* of a create: the write that has the id which it draws; 0: none */
     uint64_t replicas;    /* as its id says */
     unsigned copies;      /* that were promised */
     uint64_t acked_ms;
@@ -73,6 +74,9 @@ void sim_model_free(struct sim_model *model);
 uint32_t sim_model_ask(struct sim_model *model, struct sim_write write);
 
 /* Its dead pops are tried again, also those of versions that are over. */
+/* Its node crashed before it was answered. */
+void sim_model_forsake(struct sim_model *model, uint32_t number);
+
 void sim_model_redrive(struct sim_model *model, tr_timer_id id);
 
 /* Write `next` follows `number` on the same id. */
