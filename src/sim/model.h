@@ -73,10 +73,10 @@ void sim_model_free(struct sim_model *model);
 /* A new write; returns its number. */
 uint32_t sim_model_ask(struct sim_model *model, struct sim_write write);
 
-/* Its dead pops are tried again, also those of versions that are over. */
 /* Its node crashed before it was answered. */
 void sim_model_forsake(struct sim_model *model, uint32_t number);
 
+/* Its dead pops are tried again, also those of versions that are over. */
 void sim_model_redrive(struct sim_model *model, tr_timer_id id);
 
 /* Write `next` follows `number` on the same id. */
