@@ -89,17 +89,19 @@ static bool is_kept(struct tr_replication *replication, uint16_t peer, const str
     return false;
 }
 
-/* A record has hinted nodes when some node could not be reached as it was written: the node that
- * moved it may still reach fewer of its holders than this one does. So this node passes on to them
- * that the record has moved on. */
+/* A record has hinted nodes, or moves from a set that had them, when some node could not be reached
+ * as it was written: the node that moved it may still reach fewer of its holders than this one
+ * does. So this node passes on to them that the record has moved on. */
 static void spread_drop(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *named, const struct tr_head *held)
 {
     TR_ASSERT(tr_order_compare(&named->order, &held->order) >= 0);
     uint16_t names[TR_NAMES_MAX];
     unsigned count = tr_set_names(held, names);
-    for (unsigned i = 0;
-         held->replicas.count > tr_set_copies(replication, held->factor) && i < count; i++) {
+    unsigned copies = tr_set_copies(replication, held->factor);
+    bool is_moving = (held->flags & TR_RECORD_MOVING) != 0;
+    bool is_hinted = held->replicas.count > copies || (is_moving && held->from.count > copies);
+    for (unsigned i = 0; is_hinted && i < count; i++) {
         if (names[i] == 0 || names[i] == peer)
             continue;
         tr_cover(replication->trial, RULE_DROP_SPREAD);
