@@ -6,13 +6,14 @@
 
 #include <stdio.h>
 
-#define KIND_SLUGGISH 5     /* of ten */
-#define CALM_LATE_MS  700   /* commits on two nodes, the slowest of frames, and a move */
-#define LONE_LATE_MS  1700  /* less than a position: the dead one was not waited for */
-#define STEP_LATE_MS  6500  /* three positions */
-#define TIGHT_LATE_MS 12000 /* likewise, and a claim or two */
-#define LATE_TRIPS    14    /* one way, each of which makes a record later by as much */
-#define REPEAT_MS     20000 /* by then it is no backup that has not heard */
+#define KIND_SLUGGISH  5     /* of ten */
+#define CALM_LATE_MS   700   /* commits on two nodes, the slowest of frames, and a move */
+#define LONE_LATE_MS   1700  /* less than a position: the dead one was not waited for */
+#define STEP_LATE_MS   6500  /* three positions */
+#define TIGHT_LATE_MS  12000 /* likewise, and a claim or two */
+#define PENDING_ENOUGH 64    /* records at once, for a node that has missed some */
+#define LATE_TRIPS     14    /* one way, each of which makes a record later by as much */
+#define REPEAT_MS      20000 /* by then it is no backup that has not heard */
 
 static const char *const fault_names[] = {
 #define SIM_AS_TEXT(name, what) what,
@@ -46,6 +47,9 @@ static void draw_limits(struct world *world)
     if (faults[SIM_FEW_PENDING]) {
         world->limits.pending = 2 + (uint32_t)sim_draw(world, 14);
         world->limits.waiting = 128;
+        /* One whose disk was full must hear all that it missed in the ten seconds that it waits. */
+        if (faults[SIM_FULL_JOINER] || faults[SIM_FULL_RESTART])
+            world->limits.pending += PENDING_ENOUGH;
     }
     if (faults[SIM_SLICES])
         world->limits.slice = 1 + (uint32_t)sim_draw(world, 15);
