@@ -177,6 +177,18 @@ void tr_peer_beat(struct tr_cluster *cluster, uint16_t index, struct tr_effects 
     peer->beat_ms = cluster->time->now_ms + BEAT_MS;
 }
 
+uint64_t tr_peers_trip(const struct tr_cluster *cluster)
+{
+    TR_ASSERT(cluster->member_count > 0);
+    uint64_t longest_ms = 0;
+    for (uint32_t i = 1; i < cluster->member_count; i++) {
+        const struct tr_peer *peer = &cluster->peers[i];
+        if (peer->is_up && peer->trip_ms > longest_ms)
+            longest_ms = peer->trip_ms;
+    }
+    return longest_ms;
+}
+
 void tr_peers_beat_now(struct tr_cluster *cluster)
 {
     TR_ASSERT(cluster->member_count > 0);

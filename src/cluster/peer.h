@@ -25,6 +25,9 @@ void tr_peer_look(struct tr_cluster *cluster, uint16_t peer, struct tr_effects *
 /* and a greeting is sent if there was none. False: nothing more can be sent to it now. */
 bool tr_peer_greet(struct tr_cluster *cluster, uint16_t peer, struct tr_effects *out);
 void tr_peer_beat(struct tr_cluster *cluster, uint16_t peer, struct tr_effects *out);
+/* What the longest of the trips to nodes that are up takes, there and back. */
+uint64_t tr_peers_trip(const struct tr_cluster *cluster);
+
 void tr_peers_beat_now(struct tr_cluster *cluster); /* what this node says of itself has changed */
 /* When something is to be done for a peer, besides what the rooms above want. */
 tr_mono_ms tr_peer_wake_at(const struct tr_cluster *cluster, uint16_t peer);

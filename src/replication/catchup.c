@@ -85,6 +85,7 @@ void tr_catchup_end(struct tr_replication *replication)
     TR_ASSERT(replication->cluster->view.count > 0);
     replication->catchup = CATCHUP_OVER;
     replication->is_serving = true;
+    replication->caught_up_ms = replication->time->now_ms;
     replication->has_missed = false;
 }
 

@@ -190,13 +190,7 @@ void tr_operation_dropped(struct tr_replication *replication, uint64_t number, u
 /* A node is not silent before its answer could be here. */
 static uint64_t patience(const struct tr_replication *replication)
 {
-    uint64_t longest_ms = 0;
-    for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
-        const struct tr_peer *peer = &replication->cluster->peers[i];
-        if (peer->is_up && peer->trip_ms > longest_ms)
-            longest_ms = peer->trip_ms;
-    }
-    uint64_t patience_ms = 2 * longest_ms + TRIP_BESIDE_MS;
+    uint64_t patience_ms = 2 * tr_peers_trip(replication->cluster) + TRIP_BESIDE_MS;
     bool is_long = patience_ms > SILENT_MS && !tr_breaks(replication->trial, MUTANT_SLOW_IS_SILENT);
     return is_long ? patience_ms : SILENT_MS;
 }

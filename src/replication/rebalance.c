@@ -18,6 +18,7 @@
 #define AGAIN_MS    1000
 #define LOOK_MS     500
 #define QUIET_MS    500
+#define STARTED_MS  1000 /* heartbeats, to which two of the longest trips are added */
 #define PATIENCE_MS 3000 /* nodes hear of a new view one after the other */
 
 _Static_assert(BUSY_SLICE <= QUIET_SLICE && QUIET_SLICE <= WALK_SLICE,
@@ -42,10 +43,13 @@ static bool views_agree(const struct tr_replication *replication)
 }
 
 /* Also while a node stops or starts: others are hinted for it. That holds for this node, too, which
- * may be the last to know. */
+ * may be the last to know, and for a while after it has started: others have yet to hear of that,
+ * and it has yet to hear what they hold for it. */
 bool tr_rebalance_may_be_elsewhere(const struct tr_replication *replication)
 {
-    bool is_wide = replication->rebalance.is_rebalancing || !replication->log->is_running;
+    uint64_t new_ms = STARTED_MS + 2 * tr_peers_trip(replication->cluster);
+    bool is_new = replication->time->now_ms < replication->caught_up_ms + new_ms;
+    bool is_wide = replication->rebalance.is_rebalancing || !replication->log->is_running || is_new;
     for (uint32_t i = 0; i < replication->cluster->member_count && !is_wide; i++) {
         const struct tr_peer *peer = &replication->cluster->peers[i];
         is_wide = replication->cluster->members[i].role > TR_ROLE_STAYING ||
