@@ -161,15 +161,15 @@ void tr_operation_answered(struct tr_replication *replication, uint64_t number, 
 {
     TR_ASSERT(member < replication->cluster->member_count);
     struct tr_operation *operation = find(replication, number);
-    if (operation == NULL)
-        return;
+    if (operation == NULL || operation->stage == STAGE_YIELDING)
+        return; /* of one that yields nothing was sent under its new number */
     if (operation->stage == STAGE_READING)
         tr_read_answered(replication, operation, member, result, held, out);
     else if (operation->stage == STAGE_WRITING)
         tr_write_answered(replication, operation, member, result, held, out);
-    else if (operation->stage == STAGE_DROPPING && result == TR_RESULT_STALE)
+    else if (result == TR_RESULT_STALE)
         tr_write_contested(replication, operation, member, held, out);
-    else if (operation->stage == STAGE_DROPPING && result == TR_RESULT_STORED)
+    else if (result == TR_RESULT_STORED)
         tr_write_late(operation, member);
 }
 

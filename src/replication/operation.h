@@ -21,8 +21,8 @@
 /* The patience of a request, unless twice a round trip takes longer. When it is over, other nodes
  * are hinted for those that are silent; after twice as long (three times, if the record was stamped
  * anew and nobody could be hinted) the client is answered if any node has the record; after four
- * times as long the nodes that were asked to drop what was replaced are waited for no more. One
- * that yields has its patience once more when it is sent again. */
+ * times as long the nodes that were asked to drop what was replaced are waited for no more. A
+ * request that yields has its patience once more, at least, when its record is sent again. */
 #define SILENT_MS      250
 #define TRIP_BESIDE_MS 50 /* what a sync takes, and more */
 

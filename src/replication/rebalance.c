@@ -18,7 +18,7 @@
 #define AGAIN_MS    1000
 #define LOOK_MS     500
 #define QUIET_MS    500
-#define STARTED_MS  1000 /* heartbeats, to which two of the longest trips are added */
+#define STARTED_MS  1000 /* others have heard by then, and two trips, that this node started */
 #define PATIENCE_MS 3000 /* nodes hear of a new view one after the other */
 
 _Static_assert(BUSY_SLICE <= QUIET_SLICE && QUIET_SLICE <= WALK_SLICE,

@@ -175,7 +175,7 @@ struct tr_replication {
     bool was_exhausted;       /* its log, when it was looked at last: */
     bool has_missed;          /* what others said meanwhile was not kept */
     tr_mono_ms catchup_ms;    /* since when it waits to hear what it missed */
-    tr_mono_ms caught_up_ms;  /* when it had heard all, last */
+    tr_mono_ms caught_up_ms;  /* when it caught up last */
     tr_mono_ms refused_ms;    /* until when its disk had refused a segment */
     tr_mono_ms announced_ms;  /* when it said from when on it pops */
     uint64_t ahead_least_ms;  /* how far ahead that was */

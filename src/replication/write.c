@@ -27,8 +27,8 @@
 #define TRIES     8
 #define FILL_MOST 90 /* per cent of a replica; the rest is for copies */
 
-#define YIELD_BY_MS (TR_DECIDE_MS - 100)
-#define SHARES      8
+#define YIELD_BY_MS (TR_DECIDE_MS - 100) /* after a record was sent: it may pop soon then */
+#define SHARES      8                    /* of the longest wait, by node and try */
 
 static unsigned bits(uint8_t mask)
 {
