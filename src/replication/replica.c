@@ -182,6 +182,37 @@ static void remember_named(struct tr_replication *replication, tr_ref ref,
     tr_pending_replicate(replication, placed, REPLICATE_DURABLE);
 }
 
+/* The same write has come again, with nodes that are hinted for others, after what is held has
+ * popped: these nodes are of its set, too, and are counted on, so they are sent what is held. False:
+ * it has come late, and is no such write. */
+static bool extend_set(struct tr_replication *replication, tr_ref *ref, const struct tr_head *again)
+{
+    TR_ASSERT(*ref != TR_ARENA_NONE);
+    struct tr_head held;
+    struct tr_head before;
+    tr_store_head(replication->store, *ref, &before);
+    held = before;
+    bool is_over = ((held.flags | again->flags) & (TR_RECORD_TOMBSTONE | TR_RECORD_MOVING)) != 0;
+    if (is_over || again->order.moves <= held.order.moves)
+        return false;
+    bool is_busy = tr_store_state_of(replication->store, *ref) == TR_STORE_BUSY;
+    held.replicas = again->replicas;
+    held.order.moves = again->order.moves;
+    inherit(replication, &held, &before);
+    inherit(replication, &held, again);
+    if (!tr_replication_has_room(replication, &held))
+        return false;
+    tr_ref placed = tr_store_put_head(replication->store, *ref, &held);
+    if (placed == TR_ARENA_NONE)
+        return false;
+    tr_cover(replication->trial, RULE_JOINED_BY_HINTED);
+    if (is_busy)
+        tr_store_carry_on(replication->store, *ref, placed, &held);
+    *ref = placed;
+    tr_pending_replicate(replication, placed, REPLICATE_DURABLE);
+    return true;
+}
+
 /* Whether what is new here may be stored. A full disk takes what ends or changes a record, and
  * nothing that is new to it. */
 static bool may_grow(const struct tr_replication *replication, const struct tr_head *record,
@@ -225,7 +256,8 @@ enum tr_frame_result tr_replica_take(struct tr_replication *replication, enum tr
     if (result == TR_RESULT_STORED)
         result = put(replication, whole, ref, has_any);
     if (result == TR_RESULT_STALE && is_same) {
-        remember_named(replication, *ref, &whole->head);
+        if (!extend_set(replication, ref, &whole->head))
+            remember_named(replication, *ref, &whole->head);
         return has_room ? TR_RESULT_HELD : TR_RESULT_FULL; /* it has moved on already */
     }
     return result;

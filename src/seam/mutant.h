@@ -85,6 +85,7 @@
     X(HALF_OPEN, "a link is given up since nothing was heard on it for long")                      \
     X(ONE_WAY, "a node is heard but does not hear, and counts as down")                            \
     X(ADOPTED, "an older set names a node that must hear of the change")                           \
+    X(JOINED_BY_HINTED, "a record that has popped is joined by nodes hinted for its write")        \
     X(OFFERED, "a holder sends a record to the node that should move it")                          \
     X(MOVE_ENDED, "a move ends")                                                                   \
     X(LEFT, "a node that is no replica any more drops its own copy")                               \
