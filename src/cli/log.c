@@ -135,11 +135,40 @@ static enum tr_exit check(struct log_files *files)
     return TR_EXIT_FAILED;
 }
 
+/* Text as a JSON string has it: a key may be any bytes. */
+static void dump_text(struct tr_span text)
+{
+    putchar(' ');
+    tr_json_string(stdout, text.text, text.size);
+}
+
+static void dump_pair(enum tr_log_type type, const struct tr_pair *pair)
+{
+    if (type < TR_LOG_KEY_FLOOR)
+        dump_text(pair->key);
+    printf(" version %016llx", (unsigned long long)pair->version);
+    if (pair->expires_ms != TR_NEVER)
+        printf(" %s %llu", type >= TR_LOG_KEY_FLOOR ? "at" : "expires",
+               (unsigned long long)pair->expires_ms);
+    if (type == TR_LOG_KEY)
+        printf(" value %zu bytes", pair->value.size);
+    if (pair->callback.size > 0)
+        printf(" callback %.*s", (int)pair->callback.size, pair->callback.text);
+}
+
 static void dump_entry(const struct tr_log_entry *entry)
 {
-    static const char *const names[] = {"padding", "record",    "short",   "tombstone",
-                                        "drop",    "marks",     "ceiling", "incarnation",
-                                        "offset",  "clean stop"};
+    static const char *const names[] = {
+        [TR_LOG_PADDING] = "padding",   [TR_LOG_RECORD] = "record",
+        [TR_LOG_SHORT] = "short",       [TR_LOG_TOMBSTONE] = "tombstone",
+        [TR_LOG_DROP] = "drop",         [TR_LOG_MARKS] = "marks",
+        [TR_LOG_CEILING] = "ceiling",   [TR_LOG_INCARNATION] = "incarnation",
+        [TR_LOG_OFFSET] = "offset",     [TR_LOG_CLEAN_STOP] = "clean stop",
+        [TR_LOG_MEMBER] = "member",     [TR_LOG_OLDEST] = "oldest",
+        [TR_LOG_KEY] = "key",           [TR_LOG_KEY_EXPIRY] = "key expiry",
+        [TR_LOG_KEY_END] = "key end",   [TR_LOG_KEY_FLOOR] = "key floor",
+        [TR_LOG_KEY_TIME] = "key time",
+    };
     const struct tr_record *record = &entry->record;
     printf("  %s", names[entry->type]);
     if (entry->type >= TR_LOG_RECORD && entry->type <= TR_LOG_DROP)
@@ -154,8 +183,13 @@ static void dump_entry(const struct tr_log_entry *entry)
     if (entry->type == TR_LOG_RECORD)
         printf(" interval %llu opaque %zu bytes uri %.*s", (unsigned long long)record->interval_ms,
                record->opaque.size, (int)record->uri.size, record->uri.text);
-    if (entry->type >= TR_LOG_CEILING && entry->type <= TR_LOG_OFFSET)
+    if ((entry->type >= TR_LOG_CEILING && entry->type <= TR_LOG_OFFSET) ||
+        entry->type == TR_LOG_OLDEST || entry->type == TR_LOG_MEMBER)
         printf(" %lld", (long long)entry->number);
+    if (entry->type == TR_LOG_MEMBER)
+        printf(" %.*s", (int)entry->address.size, entry->address.text);
+    if (entry->type >= TR_LOG_KEY)
+        dump_pair(entry->type, &entry->pair);
     putchar('\n');
 }
 

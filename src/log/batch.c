@@ -63,6 +63,12 @@ uint32_t tr_log_appended_live(struct tr_log *log, uint64_t size)
     return (uint32_t)(log->segment & TR_LOG_SEGMENT_MASK);
 }
 
+void tr_log_restored(struct tr_log *log, uint32_t segment, uint64_t size)
+{
+    *tr_log_live_of(log, tr_log_segment_of(log, segment)) += 1;
+    log->live_bytes += size;
+}
+
 void tr_log_is_dead(struct tr_log *log, uint32_t segment, uint64_t size)
 {
     if (!log->config.has_log)

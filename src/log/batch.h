@@ -21,6 +21,8 @@ void tr_log_appended(struct tr_log *log);
 /* It is the full entry of a record, which takes about `size` bytes and is live from now on. Returns
  * the low bits of its segment's number. */
 uint32_t tr_log_appended_live(struct tr_log *log, uint64_t size);
+/* Likewise, of one that was replayed. */
+void tr_log_restored(struct tr_log *log, uint32_t segment, uint64_t size);
 /* Such an entry is of no use any more. */
 void tr_log_is_dead(struct tr_log *log, uint32_t segment, uint64_t size);
 

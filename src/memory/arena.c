@@ -272,6 +272,19 @@ void tr_arena_give(struct tr_arena *arena, tr_ref ref)
     }
 }
 
+void tr_arena_lend(struct tr_arena *arena)
+{
+    TR_ASSERT(arena->lent == 0);
+    arena->lent = arena->reserve / 2;
+    arena->reserve -= arena->lent;
+}
+
+void tr_arena_give_back(struct tr_arena *arena)
+{
+    arena->reserve += arena->lent;
+    arena->lent = 0;
+}
+
 size_t tr_arena_capacity(const struct tr_arena *arena, tr_ref ref)
 {
     TR_ASSERT(ref != TR_ARENA_NONE);
@@ -280,14 +293,15 @@ size_t tr_arena_capacity(const struct tr_arena *arena, tr_ref ref)
     return block->class == LARGE ? (size_t)block->span * TR_ARENA_BLOCK : class_size(block->class);
 }
 
-bool tr_arena_holds(const struct tr_arena *arena, tr_ref ref)
+bool tr_arena_holds_kind(const struct tr_arena *arena, tr_ref ref, enum tr_arena_kind kind)
 {
+    TR_ASSERT(kind == TR_ARENA_RECORD || kind == TR_ARENA_KEY);
     size_t offset = (size_t)ref * TR_ARENA_UNIT;
     uint32_t index = (uint32_t)(offset / TR_ARENA_BLOCK);
     if (ref == TR_ARENA_NONE || index >= arena->blocks_fresh)
         return false;
     const struct tr_arena_block *block = &arena->blocks[index];
-    if (block->kind != TR_ARENA_RECORD)
+    if (block->kind != kind)
         return false;
     if (block->class == LARGE)
         return block->span > 0 && offset % TR_ARENA_BLOCK == 0 && *(arena->base + offset) != 0;
@@ -296,8 +310,9 @@ bool tr_arena_holds(const struct tr_arena *arena, tr_ref ref)
     return within % size == 0 && within / size < block->fresh && *(arena->base + offset) != 0;
 }
 
-tr_ref tr_arena_next_record(const struct tr_arena *arena, tr_ref ref)
+tr_ref tr_arena_next_of(const struct tr_arena *arena, enum tr_arena_kind kind, tr_ref ref)
 {
+    TR_ASSERT(kind == TR_ARENA_RECORD || kind == TR_ARENA_KEY);
     size_t table = arena->block_count * sizeof *arena->blocks;
     uint32_t index = (uint32_t)((table + TR_ARENA_BLOCK - 1) / TR_ARENA_BLOCK);
     uint32_t piece = 0;
@@ -313,7 +328,7 @@ tr_ref tr_arena_next_record(const struct tr_arena *arena, tr_ref ref)
     for (; index < arena->blocks_fresh; index++, piece = 0) {
         const struct tr_arena_block *block = &arena->blocks[index];
         size_t start = (size_t)index * TR_ARENA_BLOCK;
-        if (block->kind != TR_ARENA_RECORD)
+        if (block->kind != kind)
             continue;
         if (block->class == LARGE) {
             if (block->span > 0)

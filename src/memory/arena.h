@@ -32,7 +32,8 @@ typedef uint32_t tr_ref;
 
 enum tr_arena_kind {
     TR_ARENA_FREE,
-    TR_ARENA_RECORD, /* its first byte is not 0 while it is held: see tr_arena_holds */
+    TR_ARENA_RECORD, /* its first byte is not 0 while it is held: see tr_arena_holds_kind */
+    TR_ARENA_KEY,    /* likewise */
     TR_ARENA_CHUNK,
     TR_ARENA_STRING,
     TR_ARENA_PAGE,
@@ -48,6 +49,7 @@ struct tr_arena {
     uint32_t blocks_fresh; /* below it, blocks were used at least once */
     uint32_t blocks_used;
     uint32_t reserve;                                   /* blocks */
+    uint32_t lent;                                      /* of the reserve */
     uint32_t idle;                                      /* a list of blocks that are free again */
     uint32_t partial[TR_ARENA_KINDS][TR_ARENA_CLASSES]; /* blocks with room */
     uint64_t pieces[TR_ARENA_KINDS];                    /* handed out and not given back */
@@ -66,12 +68,22 @@ void tr_arena_give(struct tr_arena *arena, tr_ref ref);
 size_t tr_arena_rounded(size_t size);
 size_t tr_arena_capacity(const struct tr_arena *arena, tr_ref ref);
 
-/* Whether `ref`, which may be stale, is a record that is held now. */
-bool tr_arena_holds(const struct tr_arena *arena, tr_ref ref);
+/* Whether `ref`, which may be stale, is a piece of this kind, RECORD or KEY, that is held now. */
+bool tr_arena_holds_kind(const struct tr_arena *arena, tr_ref ref, enum tr_arena_kind kind);
 
-/* The next record that is held behind `ref`, or the first behind TR_ARENA_NONE, in the order of
- * memory; TR_ARENA_NONE at the end. */
-tr_ref tr_arena_next_record(const struct tr_arena *arena, tr_ref ref);
+static inline bool tr_arena_holds(const struct tr_arena *arena, tr_ref ref)
+{
+    return tr_arena_holds_kind(arena, ref, TR_ARENA_RECORD);
+}
+
+/* The next piece of this kind, RECORD or KEY, that is held behind `ref`, or the first behind
+ * TR_ARENA_NONE, in the order of memory; TR_ARENA_NONE at the end. */
+tr_ref tr_arena_next_of(const struct tr_arena *arena, enum tr_arena_kind kind, tr_ref ref);
+
+/* Half of the reserve is for all pieces until it is given back: for one that takes the place of
+ * another, which goes at once. */
+void tr_arena_lend(struct tr_arena *arena);
+void tr_arena_give_back(struct tr_arena *arena);
 
 /* Room left before only urgent pieces are given, as a share of 1000. */
 uint32_t tr_arena_room(const struct tr_arena *arena);

@@ -3,6 +3,7 @@
 #include "cluster/member.h"
 #include "cluster/outbox.h"
 #include "cluster/view.h"
+#include "node/keys.h"
 #include "node/parts.h"
 #include "node/peers.h"
 #include "node/recover.h"
@@ -49,7 +50,8 @@ static bool carve_tables(struct tr_node *node, struct tr_memory *memory)
     node->replication.progress =
         carve(memory, TR_LOG_NODES_MAX * sizeof *node->replication.progress);
     node->pops.claimants = carve(memory, TR_LOG_NODES_MAX * sizeof *node->pops.claimants);
-    return node->pops.claimants != NULL;
+    node->kv.old = carve(memory, TR_VALUE_MAX);
+    return node->kv.old != NULL;
 }
 
 static struct tr_recent carve_recent(struct tr_memory *memory, uint32_t cap)
@@ -200,6 +202,22 @@ static void set_timers(struct tr_node *node)
     timers->trial = &node->trial;
 }
 
+static void set_kv(struct tr_node *node)
+{
+    struct tr_kv *kv = &node->kv;
+    kv->config = (struct tr_kv_config){
+        .value_max = node->config.value_max,
+        .slice = node->config.limits.slice,
+    };
+    kv->cluster = &node->cluster;
+    kv->log = &node->log;
+    kv->arena = &node->arena;
+    kv->time = &node->time;
+    kv->random = &node->random;
+    kv->trial = &node->trial;
+    tr_keys_hooks(node);
+}
+
 struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr_memory *memory)
 {
     struct tr_memory rest = *memory;
@@ -219,6 +237,7 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     set_replication(node);
     set_pops(node);
     set_timers(node);
+    set_kv(node);
     node->random.state = config->seed;
     if (!carve_tables(node, &rest) || !carve_cluster(node, &rest) || rest.size < TR_ARENA_LEAST)
         return NULL;
@@ -226,7 +245,8 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     node->cluster.stamp_node = (uint16_t)node->cluster.members[0].hash;
     size_t most = node->config.limits.memory;
     tr_arena_init(&node->arena, rest.region, rest.size < most ? rest.size : most);
-    if (!tr_book_init(&node->timers.book, &node->arena))
+    if (!tr_book_init(&node->timers.book, &node->arena) ||
+        !tr_kv_book_init(&node->kv.book, &node->arena))
         return NULL;
     tr_destinations_init(&node->pops);
     return node;

@@ -16,6 +16,7 @@
 #define TR_NODE_NODE_H
 
 #include "seam/effect.h"
+#include "seam/key.h"
 
 #define TR_NODE_MEMORY_LEAST ((size_t)32 << 20)
 #define TR_NODE_WAITING_MAX  65536 /* operations that wait for the log; then 503 */
@@ -50,6 +51,7 @@ struct tr_node_config {
     bool is_always_synced; /* what was answered is on disk, also after a power loss */
     size_t segment_size;   /* bytes, at least 8 times opaque_max plus 64 KiB */
     size_t opaque_max;
+    size_t value_max;        /* of a key, up to TR_VALUE_MAX */
     uint32_t flights_max;    /* callbacks under way at once */
     uint32_t messages_max;   /* that wait to be sent to other nodes; 0: there will be none */
     uint32_t operations_max; /* requests of clients under way at other nodes; 0: likewise */
@@ -108,6 +110,11 @@ struct tr_node_stats {
     uint64_t catchups;   /* times that it waited to hear what it missed */
     uint64_t forgotten_early; /* tombstones forgotten for want of memory */
     uint64_t operations;      /* clients' requests under way in the cluster */
+    uint64_t keys;
+    uint64_t keys_expiring; /* of them */
+    uint64_t keys_expired;
+    uint64_t keys_bytes; /* of keys and values */
+    uint64_t keys_batch; /* these counts tell of it */
     bool is_ready;
     bool is_disk_full;   /* new timers are refused, */
     bool is_log_full;    /* and pops wait */
@@ -122,6 +129,35 @@ struct tr_node_stats {
 struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr_memory *memory);
 
 void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_effects *out);
+
+/* ---- keys ---- */
+
+/* Whether it has replayed its log: before that it knows nothing of its keys. */
+bool tr_node_is_replayed(const struct tr_node *node);
+
+/* Carries out a command on a key at once, at the time of the last step. What it has written is on
+ * its way to the log with the next one. */
+void tr_node_key(struct tr_node *node, const struct tr_key_command *command,
+                 struct tr_key_result *result);
+void tr_node_delete_keys(struct tr_node *node, struct tr_key_result *result); /* all of them */
+
+/* What has expired is out of the way, so that a write of several keys finds it gone. */
+void tr_node_expire_keys(struct tr_node *node);
+
+/* Whether commands that write `size` bytes of keys and values, `count` of them without callbacks,
+ * will be in one batch of the log. */
+enum tr_key_room tr_node_key_room(const struct tr_node *node, size_t size, uint32_t count);
+
+/* About `count` keys from a cursor on; one at random, or none. */
+void tr_node_scan_keys(const struct tr_node *node, uint64_t cursor, uint32_t count,
+                       struct tr_key_page *page);
+void tr_node_draw_key(struct tr_node *node, struct tr_key_page *page);
+struct tr_span tr_node_key_name(const struct tr_node *node, uint32_t ref);
+struct tr_span tr_node_key_callback(const struct tr_node *node, struct tr_span key);
+size_t tr_node_key_memory(const struct tr_node *node, struct tr_span key); /* 0: there is none */
+
+/* Replies that tell of this batch, or an earlier one, may go. */
+uint64_t tr_node_durable(const struct tr_node *node);
 
 /* When the next TR_EVENT_TICK is wanted. */
 tr_mono_ms tr_node_wake_at(const struct tr_node *node);

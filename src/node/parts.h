@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "cluster/cluster.h"
+#include "kv/kv.h"
 #include "log/log.h"
 #include "node/node.h"
 #include "pops/pops.h"
@@ -32,6 +33,7 @@ struct tr_node {
     enum tr_phase phase;
     tr_mono_ms drain_ms;
     bool is_stop_logged;
+    bool is_copying_keys; /* the log's oldest segment is: its timers are through */
 
     struct tr_arena arena;
     struct tr_log log;
@@ -39,6 +41,7 @@ struct tr_node {
     struct tr_replication replication;
     struct tr_pops pops;
     struct tr_timers timers;
+    struct tr_kv kv;
 };
 
 #endif

@@ -3,6 +3,9 @@
 #include "node/recover.h"
 
 #include "cluster/member.h"
+#include "kv/expire.h"
+#include "kv/replay.h"
+#include "kv/store.h"
 #include "log/batch.h"
 #include "log/recovery.h"
 #include "node/parts.h"
@@ -31,6 +34,7 @@ void tr_recovery_start(struct tr_node *node, const struct tr_event *event, struc
     time->steady_base = time->wall_ms - (uint64_t)node->log.offset_ms - time->now_ms;
     time->steady_ms = time->now_ms + time->steady_base;
     tr_wheel_init(&node->timers.wheel, &node->arena, time->steady_ms);
+    tr_wheel_init(&node->kv.wheel, &node->arena, time->steady_ms);
 }
 
 static void set_member(void *context, uint16_t index, struct tr_span address)
@@ -50,13 +54,20 @@ static uint32_t put_members(void *context, struct tr_writer *writer)
 static enum tr_log_verdict apply(void *context, struct tr_log_entry *entry, uint64_t segment)
 {
     struct tr_node *node = context;
+    if (entry->type >= TR_LOG_KEY)
+        return tr_kv_replay(&node->kv, entry, segment);
     return tr_replay_entry(&node->timers, entry, segment);
 }
 
 static void copy_oldest(void *context, uint64_t *cursor)
 {
     struct tr_node *node = context;
-    tr_timers_copy_oldest(&node->timers, cursor);
+    if (!node->is_copying_keys) {
+        tr_timers_copy_oldest(&node->timers, cursor);
+        node->is_copying_keys = *cursor == 0;
+    } else {
+        node->is_copying_keys = !tr_kv_copy_oldest(&node->kv, cursor);
+    }
 }
 
 void tr_recovery_hooks(struct tr_node *node)
@@ -85,6 +96,17 @@ static void finish(struct tr_node *node, struct tr_effects *out)
     node->phase = PHASE_OPENING;
 }
 
+static void arm_keys(struct tr_node *node, struct tr_effects *out)
+{
+    bool has_memory = true;
+    if (!tr_kv_arm_all(&node->kv, &has_memory))
+        return;
+    if (has_memory)
+        finish(node, out);
+    else
+        refuse_log(node, (struct tr_log_check){.verdict = TR_LOG_NO_MEMORY}, out);
+}
+
 void tr_recovery_run(struct tr_node *node, struct tr_effects *out)
 {
     TR_ASSERT(node->phase == PHASE_REPLAYING);
@@ -95,5 +117,5 @@ void tr_recovery_run(struct tr_node *node, struct tr_effects *out)
     }
     if (tr_log_is_replayed(&node->log) && tr_effects_has_room(out, 8) &&
         tr_replay_arm(&node->timers))
-        finish(node, out);
+        arm_keys(node, out);
 }

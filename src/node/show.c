@@ -106,6 +106,11 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->is_serving = node->phase == PHASE_READY && node->replication.is_serving;
     stats->is_popping = node->phase == PHASE_READY && tr_replication_is_popping(&node->replication);
     stats->operations = node->replication.operation_count;
+    stats->keys = node->kv.stats.keys;
+    stats->keys_expiring = node->kv.stats.expiring;
+    stats->keys_expired = node->kv.stats.expired;
+    stats->keys_bytes = node->kv.stats.bytes;
+    stats->keys_batch = node->kv.written_last;
     stats->is_ahead = tr_clock_is_ahead(&node->cluster);
     stats->to_rebalance = node->replication.rebalance.to_rebalance;
     stats->moving = node->replication.rebalance.moves.count;
@@ -190,7 +195,8 @@ static uint64_t count_strings(const struct tr_node *node)
 {
     const struct tr_replication *replication = &node->replication;
     const struct tr_book *book = &node->timers.book;
-    uint64_t count = book->texts.index.count + book->tags.index.count + replication->read_count;
+    uint64_t count = book->texts.index.count + book->tags.index.count + replication->read_count +
+                     node->kv.book.callbacks.index.count;
     for (uint32_t i = 0; i < replication->config.operations_max; i++) {
         const struct tr_operation *operation = &replication->operations[i];
         count += operation->number != 0 && operation->record != TR_ARENA_NONE;
@@ -210,7 +216,9 @@ bool tr_node_valid(const struct tr_node *node)
     uint64_t records = stats->timers + stats->debts + stats->dead + stats->tombstones;
     return tr_book_valid(&node->timers.book) && tr_wheel_valid(&node->timers.wheel) &&
            records == node->timers.book.index.count &&
-           records == node->arena.pieces[TR_ARENA_RECORD] &&
+           records == node->arena.pieces[TR_ARENA_RECORD] && tr_kv_book_valid(&node->kv.book) &&
+           tr_wheel_valid(&node->kv.wheel) &&
+           node->kv.book.index.count == node->arena.pieces[TR_ARENA_KEY] &&
            count_strings(node) == node->arena.pieces[TR_ARENA_STRING];
 }
 

@@ -5,6 +5,8 @@
 #include "cluster/member.h"
 #include "cluster/peer.h"
 #include "cluster/view.h"
+#include "kv/expire.h"
+#include "kv/store.h"
 #include "log/batch.h"
 #include "log/reclaim.h"
 #include "log/segment.h"
@@ -161,6 +163,7 @@ static void ask_drain(struct tr_node *node, struct tr_effects *out)
     } else if (node->phase == PHASE_READY) {
         node->phase = PHASE_DRAINING;
         node->timers.is_stopping = true;
+        node->kv.is_stopping = true;
         node->log.is_running = false;
         node->drain_ms = node->time.now_ms;
         tr_claim_flights(&node->pops);
@@ -269,6 +272,8 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
     if (node->phase == PHASE_READY && !is_brief) {
         run_pops(node, out);
         tr_due_sweep(&node->timers);
+        tr_kv_expire_run(&node->kv);
+        tr_kv_flush_run(&node->kv);
         tr_log_reclaim(&node->log, out);
     }
     if (is_running) {
@@ -309,6 +314,8 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
     tr_mono_ms wake = tr_due_wake_at(&node->timers);
     tr_mono_ms cluster = cluster_wake_at(node);
     wake = cluster < wake ? cluster : wake;
+    tr_mono_ms keys = tr_kv_wake_at(&node->kv);
+    wake = keys < wake ? keys : wake;
     tr_mono_ms log = tr_log_wake_at(&node->log);
     return log < wake ? log : wake;
 }

@@ -60,6 +60,7 @@ enum tr_result {
     TR_REPLICA_FULL,
     TR_NO_NODE_UP, /* that could hold it */
     TR_NO_ANSWER,  /* of a node that may have it */
+    TR_NOT_ALONE,  /* keys are kept by a node alone */
     TR_UNKNOWN,    /* or may have */
     TR_RESULTS,
 };

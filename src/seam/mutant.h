@@ -39,7 +39,13 @@
     X(CATCHUP_IN_HASTE, "catchup-in-haste",                                                        \
       "catching up waits a second, and for no greeting", "slow")                                   \
     X(DEAF, "deaf",                                                                                \
-      "a node whose log was full goes on as if it had missed nothing", "full")
+      "a node whose log was full goes on as if it had missed nothing", "full")                     \
+    X(KEY_TOLD_EARLY, "key-told-early", "a key is told of before it is durable", "keys")           \
+    X(KEY_END_UNLOGGED, "key-end-unlogged", "that a key was deleted is not logged", "keys")        \
+    X(KEY_OVERWRITTEN, "key-overwritten",                                                          \
+      "a write under a key that has expired ends what it owes", "keys")                            \
+    X(KEY_COUNTED_ANEW, "key-counted-anew", "a key's time to live begins anew at a start", "keys") \
+    X(KEY_FLOOR_LATE, "key-floor-late", "after a start, what was flushed is there again", "keys")
 
 #define TR_RULES_LIST(X)                                                                           \
     X(HINTED, "a node is hinted")                                                                  \

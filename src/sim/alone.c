@@ -2,7 +2,7 @@
 #include "sim/alone.h"
 
 #include "base/assert.h"
-#include "sim/alone_node.h"
+#include "sim/alone_keys.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static uint32_t pick_write(struct alone *world)
         while (world->model.writes[number].replaced_by != 0)
             number = world->model.writes[number].replaced_by;
         const struct sim_write *write = &world->model.writes[number];
-        if (write->id != 0 && !write->has_key)
+        if (write->id != 0 && !write->has_key && !write->is_appointment)
             return number;
     }
     return 0;
@@ -157,6 +157,8 @@ static void live(struct alone *world, uint32_t writes)
         }
         world->now_ms = until > world->now_ms ? until : world->now_ms;
         ask(world);
+        if (world->has_keys)
+            alone_keys_ask(world);
         disturb(world);
     }
 }
@@ -179,6 +181,8 @@ static void heal(struct alone *world)
         world->model.broken = "the node's structures disagree";
     if (world->model.broken == NULL)
         sim_model_finish(&world->model);
+    if (world->model.broken == NULL && world->has_keys)
+        alone_keys_finish(world);
     struct tr_node_stats stats;
     tr_node_stats(world->node, &stats);
     if (world->model.broken == NULL &&
@@ -216,7 +220,10 @@ struct sim_result sim_alone_run(const struct sim_options *options)
     TR_ASSERT(world->region != NULL && world->effects != NULL);
     world->now_ms = 1700000000000u + alone_draw(world, (uint64_t)1 << 33);
     world->has_log = alone_draw(world, 12) != 0;
+    world->has_keys = options->has_keys;
+    world->is_tight = world->has_keys && alone_draw(world, 3) == 0;
     sim_model_init(&world->model);
+    sim_keys_init(&world->keys, &world->model);
     sim_disk_init(&world->disk, &world->random);
     alone_start(world);
     live(world, options->writes);
@@ -236,6 +243,7 @@ struct sim_result sim_alone_run(const struct sim_options *options)
         printf("seed %llu: %s (write %u)\n", (unsigned long long)options->seed, result.broken,
                world->model.broken_write);
     }
+    sim_keys_free(&world->keys);
     sim_model_free(&world->model);
     sim_disk_free(&world->disk);
     free(world->replaying);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/alone_node.h"
+#include "sim/alone_keys.h"
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "memory/arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +82,9 @@ static void fire(struct alone *world, const struct tr_effect *effect)
     char number[16] = {0};
     size_t size = record.opaque.size < 15 ? record.opaque.size : 15;
     memcpy(number, record.opaque.text, size);
-    uint32_t write = (uint32_t)strtoul(number, NULL, 10);
+    uint32_t write = alone_keys_called(world, &record);
+    if (write == 0)
+        write = (uint32_t)strtoul(number, NULL, 10);
     uint64_t sequence = tr_record_pop(&record);
     unsigned receiver = (unsigned)(record.uri.text[record.uri.size - 1] - '0') % RECEIVERS;
     alone_trace(world, "fires", write, sequence);
@@ -177,6 +180,7 @@ static void carry_out(struct alone *world, const struct tr_effect *effect)
     case TR_EFFECT_REFUSED:
         alone_trace(world, "refuses", (uint64_t)effect->of.check.verdict, effect->of.check.offset);
         world->is_stopped = true;
+        world->is_too_small = world->is_tight && effect->of.check.verdict == TR_LOG_NO_MEMORY;
         return;
     case TR_EFFECT_NOTE:
         note(world, effect);
@@ -219,11 +223,19 @@ static void step_node(struct alone *world, struct tr_event *event, bool has_more
     }
     if (alone_draw(world, 64) == 0 && !tr_node_valid(world->node))
         world->model.broken = "the node's structures disagree";
+    if (world->has_keys)
+        alone_keys_look(world);
 }
 
 void alone_step(struct alone *world, struct tr_event *event)
 {
     step_node(world, event, alone_draw(world, 3) == 0);
+}
+
+void alone_look_at_clock(struct alone *world)
+{
+    struct tr_event event = {.kind = TR_EVENT_TICK};
+    step_node(world, &event, true);
 }
 
 static void tick(struct alone *world)
@@ -253,6 +265,7 @@ void alone_start(struct alone *world)
         .is_always_synced = true,
         .segment_size = SEGMENT_SIZE,
         .opaque_max = OPAQUE_MAX,
+        .value_max = VALUE_MAX,
         .flights_max = FLIGHTS,
         .per_destination = 1 + (uint32_t)alone_draw(world, 8),
         .attempts_max = 2 + (uint32_t)alone_draw(world, 4),
@@ -262,10 +275,15 @@ void alone_start(struct alone *world)
         .latency_target_ms = 500,
         .mutant = (uint32_t)world->mutant,
     };
+    if (world->has_keys && alone_draw(world, 2) == 0)
+        config.limits.slice = 1 + (uint32_t)alone_draw(world, 4);
+    if (world->is_tight)
+        config.limits.memory = TR_ARENA_LEAST;
     struct tr_memory memory = {world->region, MEMORY_SIZE};
     memset(world->region, 0, MEMORY_SIZE);
     world->boot_ms = world->now_ms - alone_draw(world, world->now_ms);
     world->is_ready = false;
+    world->are_keys_told = false;
     world->is_stopped = false;
     world->node = tr_node_new(&config, &memory);
     TR_ASSERT(world->node != NULL);
@@ -281,8 +299,16 @@ void alone_start(struct alone *world)
         if (!alone_advance(world, UINT64_MAX))
             tick(world);
     }
+    if (world->is_too_small) {
+        world->is_too_small = false;
+        world->is_tight = false;
+        alone_start(world);
+        return;
+    }
     if (world->is_stopped)
         world->model.broken = "a log that was not damaged was refused";
+    else if (world->has_keys)
+        alone_keys_started(world);
 }
 
 void alone_crash(struct alone *world)
@@ -356,6 +382,8 @@ static void happen(struct alone *world, uint32_t index)
         break;
     }
     alone_step(world, &event);
+    if (pending.what != HAPPENS_CALLBACK)
+        alone_keys_go_on(world);
 }
 
 /* Lets the next thing happen, at `limit_ms` at the latest. False: nothing before that. */

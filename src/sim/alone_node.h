@@ -6,10 +6,12 @@
 #include "base/random.h"
 #include "seam/mutant.h"
 #include "sim/disk.h"
+#include "sim/keys.h"
 #include "sim/model.h"
 
 #define MEMORY_SIZE  ((size_t)24 << 20)
 #define OPAQUE_MAX   1024
+#define VALUE_MAX    4096
 #define SEGMENT_SIZE ((size_t)96 << 10)
 #define FLIGHTS      64
 #define RECEIVERS    5
@@ -93,7 +95,25 @@ struct alone {
     struct tr_timer_body body;
     char uri[64];
     char opaque[OPAQUE_MAX];
-    uint32_t last_write_of[4096]; /* the latest write to each known id, by the write that made it */
+
+    /* Of lives with keys. */
+    bool has_keys;
+    bool are_keys_told; /* since the last start */
+    bool is_tight;      /* its memory is, */
+    bool is_too_small;  /* and too small to start with, so that its operator gives it more */
+    struct sim_keys keys;
+    struct alone_key_task {
+        bool is_waiting; /* until the log has written something */
+        uint32_t index;
+        struct tr_key_command command;
+        uint64_t interval_ms; /* of an expiry, */
+        uint32_t appointment; /* and who is called then; 0: nobody */
+        char value[VALUE_MAX + 16];
+        char uri[64];
+    } task;
+    bool is_scanning;
+    uint64_t scan_cursor;
+    struct tr_key_page page;
 };
 
 uint64_t alone_draw(struct alone *world, uint64_t bound);
@@ -102,6 +122,7 @@ void alone_print_tail(const struct alone *world);
 
 /* One step of the node, and what it wants done in the world. */
 void alone_step(struct alone *world, struct tr_event *event);
+void alone_look_at_clock(struct alone *world); /* and at nothing else */
 void alone_start(struct alone *world);
 void alone_crash(struct alone *world);
 void alone_restart(struct alone *world);

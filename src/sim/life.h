@@ -67,6 +67,7 @@ struct sim_options {
     bool is_sluggish;    /* links that stall, and nothing else that fails */
     bool is_full;        /* nodes restart onto disks that are full */
     bool is_hostile;     /* one node sends whatever it likes */
+    bool has_keys;       /* of a single node: keys beside the timers */
     bool is_verbose;     /* print the trace as it goes */
     bool is_quiet;       /* print nothing */
     enum tr_mutant mutant;

@@ -31,6 +31,7 @@ static const char usage[] =
     "  --sluggish       lives in which links stall, for long, and nothing else fails\n"
     "  --hostile        one node sends whatever it likes\n"
     "  --alone          lives of a single node\n"
+    "  --keys           likewise, with keys beside the timers\n"
     "  --cover          print how often each fault and each rule was exercised; 1 if any never "
     "was\n"
     "  --mutant NAME    break a rule on purpose\n"
@@ -115,6 +116,8 @@ static bool read_flag(struct arguments *arguments, const char *name)
         arguments->options.is_hostile = true;
     else if (strcmp(name, "--alone") == 0)
         arguments->is_alone = true;
+    else if (strcmp(name, "--keys") == 0)
+        arguments->is_alone = arguments->options.has_keys = true;
     else if (strcmp(name, "--cover") == 0)
         arguments->wants_cover = true;
     else if (strcmp(name, "--mutants") == 0)
@@ -274,7 +277,8 @@ static bool find_mutant(const struct arguments *arguments, enum tr_mutant mutant
     pid_t child = fork();
     if (child == 0) {
         const struct mutant *broken = &mutants[mutant];
-        bool is_alone = strcmp(broken->lives, "alone") == 0;
+        options.has_keys = strcmp(broken->lives, "keys") == 0;
+        bool is_alone = options.has_keys || strcmp(broken->lives, "alone") == 0;
         options.mutant = mutant;
         options.is_quiet = true;
         bool is_slow = strcmp(broken->lives, "slow") == 0;

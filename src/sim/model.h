@@ -37,6 +37,7 @@ struct sim_write {
     bool is_maybe; /* not answered before a crash: it may have happened */
     bool is_refused;
     bool has_key;                     /* an Idempotency-Key: it may be answered by another's id */
+    bool is_appointment;              /* of a key that expires */
     uint32_t delivered[SIM_POPS_MAX]; /* crash epoch + 1 of the last success, by sequence */
     uint64_t delivered_ms[SIM_POPS_MAX]; /* the first */
     uint32_t fired[SIM_POPS_MAX];

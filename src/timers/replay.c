@@ -130,7 +130,7 @@ bool tr_replay_arm(struct tr_timers *timers)
 {
     TR_ASSERT(!timers->is_ready);
     for (unsigned i = 0; i < tr_replication_slice(timers->replication, ARM_SLICE); i++) {
-        tr_ref ref = tr_arena_next_record(timers->arena, timers->armed);
+        tr_ref ref = tr_arena_next_of(timers->arena, TR_ARENA_RECORD, timers->armed);
         if (ref == TR_ARENA_NONE)
             return true;
         tr_timers_arm(timers, ref);

@@ -136,8 +136,8 @@ static void correct_clock(struct tr_timers *timers, int64_t age_ms)
     tr_wheel_clear(&timers->wheel, timers->time->steady_ms);
     timers->stale = 0;
     timers->is_sweeping = false;
-    for (tr_ref ref = tr_arena_next_record(timers->arena, TR_ARENA_NONE); ref != TR_ARENA_NONE;
-         ref = tr_arena_next_record(timers->arena, ref)) {
+    for (tr_ref ref = tr_arena_next_of(timers->arena, TR_ARENA_RECORD, TR_ARENA_NONE);
+         ref != TR_ARENA_NONE; ref = tr_arena_next_of(timers->arena, TR_ARENA_RECORD, ref)) {
         if (tr_book_state(&timers->book, ref) == TR_STATE_ARMED)
             tr_timers_arm(timers, shift > 0 ? redate(timers, ref) : ref);
     }

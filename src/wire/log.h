@@ -13,9 +13,10 @@
 #define TR_WIRE_LOG_H
 
 #include "base/bytes.h"
+#include "base/pair.h"
 #include "base/record.h"
 
-#define TR_LOG_FORMAT           2
+#define TR_LOG_FORMAT           3
 #define TR_LOG_STORE_ID_SIZE    16
 #define TR_LOG_INCARNATIONS_MAX 64
 #define TR_LOG_NODES_MAX        1024
@@ -71,6 +72,12 @@ enum tr_log_type {
     TR_LOG_CLEAN_STOP = 9,
     TR_LOG_MEMBER = 10, /* a new entry of the node table */
     TR_LOG_OLDEST = 11, /* from format 2 on: segments before this number may go */
+    /* From format 3 on: */
+    TR_LOG_KEY = 12,        /* a key with its value */
+    TR_LOG_KEY_EXPIRY = 13, /* another time for it to expire, and another callback */
+    TR_LOG_KEY_END = 14,
+    TR_LOG_KEY_FLOOR = 15, /* all keys of lower versions ended, at this time */
+    TR_LOG_KEY_TIME = 16,  /* keys without a callback that had expired by this time are over */
 };
 
 struct tr_log_entry {
@@ -78,6 +85,8 @@ struct tr_log_entry {
     struct tr_record record; /* RECORD all of it; SHORT, TOMBSTONE and DROP the key and the order */
     uint64_t number;         /* CEILING, INCARNATION, OFFSET, OLDEST; MEMBER: its index */
     struct tr_span address;  /* MEMBER */
+    struct tr_pair pair;     /* KEY; KEY_EXPIRY all but the value, KEY_END key and version,
+                              * KEY_FLOOR version, and the time as its expiry, KEY_TIME the time */
 };
 
 /* Appends an entry; when it does not fit the writer is full, and its size is as before. Returns the

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "wire/key.h"
 #include "wire/log.h"
+#include "wire/log_key.h"
 
 #define SHORT_MAX (TR_KEY_ORDER_MAX + 1 + 6 + TR_VARINT_MAX)
 
@@ -140,6 +141,11 @@ size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
         return put_member(writer, entry);
     case TR_LOG_PADDING:
     case TR_LOG_MARKS:
+    case TR_LOG_KEY:
+    case TR_LOG_KEY_EXPIRY:
+    case TR_LOG_KEY_END:
+    case TR_LOG_KEY_FLOOR:
+    case TR_LOG_KEY_TIME:
         break;
     }
     TR_UNREACHABLE("an entry of this type is not written");
@@ -200,7 +206,7 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
         return TR_LOG_GET_END;
     uint64_t type = tr_get_number(reader, 1);
     struct tr_span body = tr_get_span(reader);
-    if (reader->is_short || type > TR_LOG_OLDEST)
+    if (reader->is_short || type > TR_LOG_KEY_TIME)
         return TR_LOG_GET_BAD;
     struct tr_reader in = tr_reader_on(body.text, body.size);
     struct tr_record *record = &entry->record;
@@ -234,6 +240,12 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
                        entry->address.size > TR_LOG_ADDRESS_MAX
                    ? TR_LOG_GET_BAD
                    : TR_LOG_GET_ONE;
+    case TR_LOG_KEY:
+    case TR_LOG_KEY_EXPIRY:
+    case TR_LOG_KEY_END:
+    case TR_LOG_KEY_FLOOR:
+    case TR_LOG_KEY_TIME:
+        return tr_log_get_key(&in, entry->type, &entry->pair) ? TR_LOG_GET_ONE : TR_LOG_GET_BAD;
     case TR_LOG_MARKS:
     case TR_LOG_CLEAN_STOP:
     case TR_LOG_PADDING:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log's format: entries, batches, headers, and telling a torn tail from damage. */
 #include "unit.h"
+#include "wire/log_key.h"
 
 #include "base/random.h"
 #include "wire/log_repair.h"
@@ -295,6 +296,40 @@ static void a_tail_that_was_cut_stays_cut(void **state)
     assert_int_equal(check(files, 2).verdict, TR_LOG_SOUND);
 }
 
+static void entries_about_keys_come_back_as_they_were(void **state)
+{
+    static uint8_t bytes[512];
+    struct tr_pair pair = {
+        .key = TR_SPAN("a key"),
+        .value = TR_SPAN("its value"),
+        .version = 0x123456789abcdef0,
+        .version_node = 77,
+        .expires_ms = 123456789,
+        .callback = TR_SPAN("http://a/"),
+    };
+    struct tr_pair time = {.version = 5, .expires_ms = 17};
+    (void)state;
+    for (unsigned type = TR_LOG_KEY; type <= TR_LOG_KEY_TIME; type++) {
+        const struct tr_pair *put = type < TR_LOG_KEY_FLOOR ? &pair : &time;
+        struct tr_writer writer = tr_writer_on(bytes, sizeof bytes);
+        struct tr_log_entry entry;
+        tr_log_put_key(&writer, (enum tr_log_type)type, put);
+        assert_int_equal(writer.size, tr_log_key_size((enum tr_log_type)type, put));
+        struct tr_reader reader = tr_reader_on(bytes, writer.size);
+        assert_int_equal(tr_log_get(&reader, &entry), TR_LOG_GET_ONE);
+        assert_int_equal(entry.type, type);
+        assert_true(tr_span_equals(entry.pair.key, put->key));
+        assert_int_equal(entry.pair.version, put->version);
+        assert_int_equal(entry.pair.expires_ms,
+                         type == TR_LOG_KEY_END ? TR_NEVER : put->expires_ms);
+        assert_int_equal(entry.pair.value.size, type == TR_LOG_KEY ? pair.value.size : 0);
+        for (size_t size = 1; size < writer.size; size++) {
+            reader = tr_reader_on(bytes, size);
+            assert_int_not_equal(tr_log_get(&reader, &entry), TR_LOG_GET_ONE);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +343,7 @@ int main(void)
         cmocka_unit_test(the_first_segment_is_missed_unless_the_log_says_that_it_goes),
         cmocka_unit_test(a_tail_that_is_all_there_is_told_from_one_that_is_not),
         cmocka_unit_test(a_repair_keeps_what_is_sound_and_all_names),
+        cmocka_unit_test(entries_about_keys_come_back_as_they_were),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kv/expire.h"
+
+#include "base/record.h"
+#include "kv/store.h"
+
+#define EXPIRE_SLICE 4096  /* pairs that go in a step, so that none is long */
+#define STALE_MIN    65536 /* entries of the wheel that may be stale before it is swept */
+#define SWEEP_SLICE  2048
+#define SWEEP_SHARE  32    /* of what is stale, beside that: who makes more of it is kept up with */
+#define ARM_SLICE    16384 /* pairs armed in a step */
+#define AGAIN_MS     20    /* until a callback that could not be owed is tried again */
+
+void tr_kv_arm(struct tr_kv *kv, tr_ref ref, tr_steady_ms expires_ms)
+{
+    TR_ASSERT(ref != TR_ARENA_NONE && expires_ms != TR_NEVER);
+    if (expires_ms >= TR_TIME_MAX)
+        return; /* nobody will see that */
+    bool is_armed = tr_wheel_arm(&kv->wheel, ref, expires_ms + 1);
+    TR_ASSERT(is_armed); /* entries come from the arena's reserve */
+}
+
+static bool is_live(const struct tr_kv *kv, const struct tr_fifo_entry *entry)
+{
+    return tr_arena_holds_kind(kv->arena, entry->ref, TR_ARENA_KEY) &&
+           tr_kv_book_expires(&kv->book, entry->ref) < entry->due_ms;
+}
+
+static bool owe(struct tr_kv *kv, const struct tr_pair *pair)
+{
+    return kv->hooks.owe(kv->hooks.context, pair);
+}
+
+/* A debt is owed once: that its key is gone is logged beside it. */
+static void take_out(struct tr_kv *kv, tr_ref ref, uint64_t hash, bool is_owed)
+{
+    if (is_owed)
+        tr_kv_end(kv, ref, hash);
+    else
+        tr_kv_forget(kv, ref, hash);
+    kv->is_time_due |= !is_owed;
+}
+
+bool tr_kv_expire(struct tr_kv *kv, tr_ref ref, uint64_t hash)
+{
+    struct tr_pair pair;
+    tr_kv_book_unpack(&kv->book, ref, &pair);
+    TR_ASSERT(tr_kv_has_expired(kv, pair.expires_ms));
+    bool is_owed = pair.callback.size > 0;
+    if (is_owed && !owe(kv, &pair))
+        return false;
+    kv->stats.expired++;
+    take_out(kv, ref, hash, is_owed);
+    return true;
+}
+
+bool tr_kv_expire_flushed(struct tr_kv *kv, tr_ref ref)
+{
+    struct tr_pair pair;
+    tr_kv_book_unpack(&kv->book, ref, &pair);
+    TR_ASSERT(pair.version < kv->floor);
+    bool is_owed = pair.callback.size > 0 && pair.expires_ms < kv->floor_ms;
+    if (is_owed && !owe(kv, &pair))
+        return false;
+    take_out(kv, ref, tr_kv_hash(pair.key), is_owed);
+    return true;
+}
+
+static void sweep(struct tr_kv *kv)
+{
+    uint64_t live = kv->wheel.count - (kv->stale < kv->wheel.count ? kv->stale : 0);
+    bool is_tight = tr_arena_is_tight(kv->arena) && kv->stale > live / 8 + SWEEP_SLICE;
+    if (!kv->is_sweeping && (is_tight || (kv->stale > STALE_MIN && kv->stale > live / 2)))
+        kv->is_sweeping = true;
+    unsigned slice = tr_kv_slice(kv, SWEEP_SLICE) + (unsigned)(kv->stale / SWEEP_SHARE);
+    for (unsigned i = 0; kv->is_sweeping && i < slice; i++) {
+        struct tr_fifo_entry entry;
+        if (!tr_wheel_sweep_take(&kv->wheel, &entry)) {
+            kv->is_sweeping = false;
+            kv->stale = 0;
+        } else if (is_live(kv, &entry)) {
+            tr_wheel_sweep_keep(&kv->wheel, entry);
+        } else {
+            kv->stale -= kv->stale > 0;
+            kv->stats.swept++;
+        }
+    }
+}
+
+void tr_kv_expire_run(struct tr_kv *kv)
+{
+    struct tr_fifo_entry entry;
+    tr_wheel_advance(&kv->wheel, kv->time->steady_ms);
+    unsigned slice = tr_kv_slice(kv, EXPIRE_SLICE);
+    for (unsigned i = 0; i < slice && tr_wheel_pop(&kv->wheel, &entry); i++) {
+        if (!is_live(kv, &entry)) {
+            kv->stale -= kv->stale > 0;
+            continue;
+        }
+        /* What was deleted with all others is not expired, but goes with them. */
+        bool is_flushed = tr_kv_book_version(&kv->book, entry.ref) < kv->floor;
+        if (!tr_kv_has_expired(kv, tr_kv_book_expires(&kv->book, entry.ref))) {
+            /* The clock was corrected: it is earlier than the wheel thought. */
+            tr_kv_arm(kv, entry.ref, tr_kv_book_expires(&kv->book, entry.ref));
+            continue;
+        }
+        uint64_t hash = tr_kv_hash(tr_kv_book_key(&kv->book, entry.ref));
+        if (!is_flushed && !tr_kv_expire(kv, entry.ref, hash))
+            tr_kv_arm(kv, entry.ref, kv->time->steady_ms + AGAIN_MS);
+        else if (!is_flushed)
+            kv->stale -= kv->stale > 0; /* its entry was this one */
+    }
+    sweep(kv);
+    tr_kv_tell_time(kv);
+}
+
+tr_mono_ms tr_kv_wake_at(const struct tr_kv *kv)
+{
+    if (!kv->log->is_running)
+        return TR_NEVER;
+    if (kv->is_sweeping)
+        return kv->time->now_ms;
+    uint64_t at = tr_wheel_wake_at(&kv->wheel);
+    tr_mono_ms wake = at == TR_WHEEL_NEVER ? TR_NEVER : at - kv->time->steady_base;
+    return kv->is_flushing && kv->flush_at_ms < wake ? kv->flush_at_ms : wake;
+}
+
+bool tr_kv_arm_all(struct tr_kv *kv, bool *has_memory)
+{
+    tr_steady_ms now_ms = kv->time->steady_ms;
+    tr_steady_ms over_ms = kv->replayed_ms > now_ms ? kv->replayed_ms : now_ms;
+    *has_memory = true;
+    for (unsigned i = 0; i < tr_kv_slice(kv, ARM_SLICE); i++) {
+        tr_ref ref = tr_arena_next_of(kv->arena, TR_ARENA_KEY, kv->armed);
+        if (ref == TR_ARENA_NONE)
+            return true;
+        struct tr_pair pair;
+        tr_kv_book_unpack(&kv->book, ref, &pair);
+        kv->armed = ref;
+        if (pair.expires_ms < over_ms && pair.callback.size == 0) {
+            tr_kv_forget(kv, ref, tr_kv_hash(pair.key));
+            kv->stale--; /* it never was in the wheel */
+        } else if (pair.expires_ms < TR_TIME_MAX) {
+            *has_memory = tr_wheel_arm(&kv->wheel, ref, pair.expires_ms + 1);
+            if (!*has_memory)
+                return true;
+        }
+    }
+    return false;
+}

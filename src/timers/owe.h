@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Callbacks that others than clients want made: once, now, with all that a timer's pop has. */
+#ifndef TR_TIMERS_OWE_H
+#define TR_TIMERS_OWE_H
+
+#include "timers/timers.h"
+
+struct tr_owed {
+    tr_timer_id id; /* that it is to have, if no timer has it */
+    struct tr_span uri;
+    struct tr_span opaque;
+    tr_steady_ms due_ms; /* when it was due; now, at the latest */
+};
+
+/* False: there is no room for it, in memory or in the log, beside `size` more bytes there. */
+bool tr_timers_owe(struct tr_timers *timers, const struct tr_owed *owed, size_t size);
+
+#endif
