@@ -97,7 +97,10 @@ static void print_text(const char *address, const struct tr_reply *ready,
            sample(metrics, "tryst_pops_total{result=\"delivered\"}"),
            sample(metrics, "tryst_pops_total{result=\"failed\"}"),
            sample(metrics, "tryst_pops_total{result=\"discarded\"}"));
+    printf("%-10s %.0f, %.0f of them expire, %.1f MiB\n", "keys", sample(metrics, "tryst_keys"),
+           sample(metrics, "tryst_keys_expiring"), sample(metrics, "tryst_keys_bytes") / 1048576);
     print_quantiles(metrics, "lateness", "tryst_pop_lateness_seconds");
+    print_quantiles(metrics, "commands", "tryst_command_duration_seconds");
     print_quantiles(metrics, "commits", "tryst_commit_duration_seconds");
     printf("%-10s %.1f MiB in %.0f segments%s\n", "log",
            sample(metrics, "tryst_log_bytes") / 1048576, sample(metrics, "tryst_log_segments"),
@@ -118,6 +121,7 @@ static void print_json(const char *address, bool is_ready, const struct tr_reply
         {"dead", "tryst_timers{state=\"dead\"}"},
         {"delivered", "tryst_pops_total{result=\"delivered\"}"},
         {"failed", "tryst_pops_total{result=\"failed\"}"},
+        {"keys", "tryst_keys"},
         {"log-bytes", "tryst_log_bytes"},
         {"memory-bytes", "tryst_memory_used_bytes"},
         {"disk-full", "tryst_disk_full"},

@@ -53,6 +53,8 @@ static const struct row rows[] = {
     NUMBER("http", "bind-port", bind_port, 0, 65535),
     UNUSED("http", "threads"),
     UNUSED("http", "gr_threads"),
+    {"resp", "enabled", TYPE_YES, AT(has_resp), 0, 0},
+    NUMBER("resp", "bind-port", resp_port, 1, 65535),
     {"cluster", "localhost", TYPE_TEXT, AT(localhost), 1, 240},
     {"cluster", "node", TYPE_NODE, TR_ROLE_STAYING, 1, 240},
     {"cluster", "joining", TYPE_NODE, TR_ROLE_JOINING, 1, 240},
@@ -94,6 +96,7 @@ static const struct row rows[] = {
     {"callback", "to-nodes", TYPE_YES, AT(may_call_nodes), 0, 0},
     {"limits", "body", TYPE_SIZE, AT(body_max), 1024, (uint64_t)64 << 20},
     {"limits", "opaque", TYPE_SIZE, AT(opaque_max), 0, (uint64_t)2 << 20},
+    {"limits", "value", TYPE_SIZE, AT(value_max), 1, TR_VALUE_MAX},
     NUMBER("limits", "connections", connections_max, 1, 1000000),
     NUMBER("limits", "idle-timeout-s", idle_timeout_s, 1, 86400),
 };
@@ -410,6 +413,7 @@ static void set_defaults(struct tr_config *config, bool is_original)
     };
     *config = (struct tr_config){
         .bind_port = 7253,
+        .has_resp = true,
         .log_level = is_original ? 2 : 3,
         .target_latency_us = 500000,
         .data_dir = "tryst-data",

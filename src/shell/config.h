@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TR_CONFIG_TEXT 1024
+#define TR_CONFIG_TEXT  1024
+#define TR_CONFIG_VALUE ((uint64_t)1 << 20)
 
 #define TR_CONFIG_DENY    64
 #define TR_CONFIG_ADDRESS 256
@@ -36,6 +37,10 @@ struct tr_config {
     /* [http] */
     char bind_address[TR_CONFIG_ADDRESS];
     uint64_t bind_port;
+
+    /* [resp] */
+    bool has_resp;
+    uint64_t resp_port; /* a second one, for RESP alone; 0: there is none */
 
     /* [cluster] */
     char localhost[TR_CONFIG_ADDRESS];
@@ -84,6 +89,7 @@ struct tr_config {
     /* [limits] */
     uint64_t body_max;
     uint64_t opaque_max;
+    uint64_t value_max; /* of a key; 0: as the segments allow, TR_CONFIG_VALUE at most */
     uint64_t connections_max;
     uint64_t idle_timeout_s;
 };

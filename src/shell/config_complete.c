@@ -16,6 +16,8 @@
 
 #define FILE_MAX ((size_t)16 << 20)
 
+#define KEY_BESIDE 4096 /* bytes of a key's entry in the log, beside key and value */
+
 struct completion {
     struct tr_config *config;
     unsigned faults;
@@ -132,6 +134,10 @@ static void check(struct completion *completion)
     if (inet_pton(AF_INET, config->bind_address, address) != 1 &&
         inet_pton(AF_INET6, config->bind_address, address) != 1)
         fault(completion, "[http] bind-address %s is no IP address", config->bind_address);
+    if (config->resp_port != 0 && (!config->has_resp || config->resp_port == config->bind_port))
+        fault(completion, config->has_resp
+                              ? "[resp] bind-port is [http] bind-port, where RESP is spoken anyway"
+                              : "[resp] bind-port is of no use with [resp] enabled = no");
     if (config->ca_file[0] != '\0' && access(config->ca_file, R_OK) != 0)
         fault(completion, "[callback] ca-file %s: %s", config->ca_file, strerror(errno));
     if (config->log_folder[0] != '\0' && access(config->log_folder, W_OK) != 0)
@@ -139,6 +145,13 @@ static void check(struct completion *completion)
     if (config->segment_size < 8 * config->opaque_max + 65536)
         fault(completion,
               "[storage] segment-size must be at least 8 times [limits] opaque plus 64K");
+    /* A batch is a quarter of a segment, and clients may fill three quarters of it. */
+    uint64_t most = config->segment_size / 16 * 3 - TR_KEY_MAX - KEY_BESIDE;
+    if (config->value_max == 0)
+        config->value_max = most < TR_CONFIG_VALUE ? most : TR_CONFIG_VALUE;
+    if (config->value_max > most)
+        fault(completion, "[limits] value must be at most three sixteenths of [storage] "
+                          "segment-size, less 68K");
     if (config->body_max < config->opaque_max)
         fault(completion, "[limits] body must not be less than [limits] opaque");
     complete_nodes(completion);

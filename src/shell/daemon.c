@@ -6,6 +6,7 @@
 #include "shell/callback/caller.h"
 #include "shell/cluster.h"
 #include "shell/front/gather.h"
+#include "shell/front/resp.h"
 #include "shell/front/server.h"
 #include "shell/notify.h"
 #include "shell/peer/links.h"
@@ -244,6 +245,8 @@ static void on_turn(uv_prepare_t *prepare)
     }
     daemon->has_rested = false;
     uv_idle_stop(&daemon->again);
+    if (!daemon->config.has_disk) /* nothing is written that would let those go on who wait */
+        tr_resp_release(daemon->server);
     for (unsigned i = 0; daemon->has_events && i < 4; i++) {
         tick(daemon);
         daemon->has_events = false;
@@ -266,6 +269,7 @@ static void on_disk_done(void *context, const struct tr_event *event, uint64_t c
     if (event->kind == TR_EVENT_LOG_WRITTEN)
         daemon->gathering = GATHER_TURNS;
     tr_daemon_step(daemon, &copy);
+    tr_resp_release(daemon->server);
     tr_streams_flush(&daemon->streams);
 }
 
@@ -277,6 +281,7 @@ static void fill_node_config(const struct tr_config *config, struct tr_node_conf
         .is_always_synced = config->sync == TR_SYNC_ALWAYS,
         .segment_size = config->segment_size,
         .opaque_max = config->opaque_max,
+        .value_max = config->value_max,
         .flights_max = (uint32_t)config->flights,
         .per_destination = (uint32_t)config->per_destination,
         .attempts_max = (uint32_t)config->attempts,

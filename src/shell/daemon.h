@@ -50,7 +50,8 @@ struct tr_daemon {
     uint64_t handed_us;    /* and when */
     bool has_rested;       /* since then */
     uv_idle_t again;       /* active: the loop only looks, and does not wait */
-    uint64_t now_us;       /* boot clock, at the last step */
+    uint64_t now_us;       /* boot clock, when it was last looked at */
+    uint64_t stepped_ms;   /* and at the last step */
     uint64_t wall_base_us; /* wall less boot clock, at the last turn */
     uint64_t wall_offset_us; /* added to the wall clock, modulo 2^64 */
     bool is_stepping;
@@ -74,6 +75,9 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
 
 /* Steps the node and carries out the effects. The clocks are set here. */
 void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event);
+
+/* The node is told the time, if that has changed since it last was. */
+void tr_daemon_look_at_clock(struct tr_daemon *daemon);
 
 /* A line of the log for what the node has noted. */
 void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect);

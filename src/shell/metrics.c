@@ -17,7 +17,7 @@ void tr_histogram_add(struct tr_histogram *histogram, uint64_t value)
     histogram->count++;
 }
 
-static void put_head(struct tr_writer *out, const char *name, const char *type, const char *help)
+void tr_metrics_head(struct tr_writer *out, const char *name, const char *type, const char *help)
 {
     tr_put_text(out, "# HELP ");
     tr_put_text(out, name);
@@ -30,7 +30,7 @@ static void put_head(struct tr_writer *out, const char *name, const char *type, 
     tr_put_text(out, "\n");
 }
 
-static void put_sample(struct tr_writer *out, const char *name, const char *labels, uint64_t value)
+void tr_metrics_sample(struct tr_writer *out, const char *name, const char *labels, uint64_t value)
 {
     tr_put_text(out, name);
     if (labels != NULL) {
@@ -46,8 +46,8 @@ static void put_sample(struct tr_writer *out, const char *name, const char *labe
 static void put_one(struct tr_writer *out, const char *name, const char *type, const char *help,
                     uint64_t value)
 {
-    put_head(out, name, type, help);
-    put_sample(out, name, NULL, value);
+    tr_metrics_head(out, name, type, help);
+    tr_metrics_sample(out, name, NULL, value);
 }
 
 /* Microseconds as seconds: `0.000128`. */
@@ -110,11 +110,11 @@ static void put_series(struct tr_writer *out, const char *name, const char *labe
 static void put_timers(struct tr_writer *out, const struct tr_node *node,
                        const struct tr_node_stats *stats)
 {
-    put_head(out, "tryst_timers", "gauge", "Timers held, by state.");
-    put_sample(out, "tryst_timers", "state=\"pending\"", stats->timers);
-    put_sample(out, "tryst_timers", "state=\"retrying\"", stats->debts);
-    put_sample(out, "tryst_timers", "state=\"dead\"", stats->dead);
-    put_head(out, "tryst_timers_tagged", "gauge", "Live timers counted under each tag.");
+    tr_metrics_head(out, "tryst_timers", "gauge", "Timers held, by state.");
+    tr_metrics_sample(out, "tryst_timers", "state=\"pending\"", stats->timers);
+    tr_metrics_sample(out, "tryst_timers", "state=\"retrying\"", stats->debts);
+    tr_metrics_sample(out, "tryst_timers", "state=\"dead\"", stats->dead);
+    tr_metrics_head(out, "tryst_timers_tagged", "gauge", "Live timers counted under each tag.");
     uint64_t cursor = 0;
     struct tr_tag tag;
     for (unsigned i = 0; i < 1000 && tr_node_next_tag(node, &cursor, &tag); i++) {
@@ -124,11 +124,11 @@ static void put_timers(struct tr_writer *out, const struct tr_node *node,
         tr_put_decimal(out, tag.count);
         tr_put_text(out, "\n");
     }
-    put_head(out, "tryst_requests_total", "counter", "Client writes taken, by kind.");
-    put_sample(out, "tryst_requests_total", "kind=\"create\"", stats->created);
-    put_sample(out, "tryst_requests_total", "kind=\"replace\"", stats->replaced);
-    put_sample(out, "tryst_requests_total", "kind=\"cancel\"", stats->cancelled);
-    put_sample(out, "tryst_requests_total", "kind=\"redrive\"", stats->redriven);
+    tr_metrics_head(out, "tryst_requests_total", "counter", "Client writes taken, by kind.");
+    tr_metrics_sample(out, "tryst_requests_total", "kind=\"create\"", stats->created);
+    tr_metrics_sample(out, "tryst_requests_total", "kind=\"replace\"", stats->replaced);
+    tr_metrics_sample(out, "tryst_requests_total", "kind=\"cancel\"", stats->cancelled);
+    tr_metrics_sample(out, "tryst_requests_total", "kind=\"redrive\"", stats->redriven);
     put_one(out, "tryst_requests_refused_total", "counter",
             "Requests refused with 503 or 507 since the node started.", stats->refused);
 }
@@ -138,32 +138,49 @@ static void put_pops(struct tr_writer *out, const struct tr_metrics *metrics,
 {
     static const char *const classes[] = {"class=\"none\"", "class=\"1xx\"", "class=\"2xx\"",
                                           "class=\"3xx\"",  "class=\"4xx\"", "class=\"5xx\""};
-    put_head(out, "tryst_pops_total", "counter", "Pops by result; failed counts attempts.");
-    put_sample(out, "tryst_pops_total", "result=\"delivered\"", stats->pops_delivered);
-    put_sample(out, "tryst_pops_total", "result=\"failed\"", stats->pops_failed);
-    put_sample(out, "tryst_pops_total", "result=\"dead\"", stats->pops_dead);
-    put_sample(out, "tryst_pops_total", "result=\"discarded\"", stats->pops_discarded);
-    put_head(out, "tryst_pop_lateness_seconds", "histogram",
-             "From the due time of a pop to the moment its request is sent.");
+    tr_metrics_head(out, "tryst_pops_total", "counter", "Pops by result; failed counts attempts.");
+    tr_metrics_sample(out, "tryst_pops_total", "result=\"delivered\"", stats->pops_delivered);
+    tr_metrics_sample(out, "tryst_pops_total", "result=\"failed\"", stats->pops_failed);
+    tr_metrics_sample(out, "tryst_pops_total", "result=\"dead\"", stats->pops_dead);
+    tr_metrics_sample(out, "tryst_pops_total", "result=\"discarded\"", stats->pops_discarded);
+    tr_metrics_head(out, "tryst_pop_lateness_seconds", "histogram",
+                    "From the due time of a pop to the moment its request is sent.");
     put_series(out, "tryst_pop_lateness_seconds", "", &metrics->lateness_us, true);
-    put_head(out, "tryst_callback_duration_seconds", "histogram",
-             "From sending a callback to its answer.");
+    tr_metrics_head(out, "tryst_callback_duration_seconds", "histogram",
+                    "From sending a callback to its answer.");
     put_series(out, "tryst_callback_duration_seconds", "", &metrics->callback_us, true);
-    put_head(out, "tryst_callbacks_total", "counter", "Callbacks by the class of their answer.");
+    tr_metrics_head(out, "tryst_callbacks_total", "counter",
+                    "Callbacks by the class of their answer.");
     for (unsigned i = 0; i < 6; i++)
-        put_sample(out, "tryst_callbacks_total", classes[i], metrics->callbacks_by_class[i]);
+        tr_metrics_sample(out, "tryst_callbacks_total", classes[i], metrics->callbacks_by_class[i]);
     put_one(out, "tryst_callbacks_denied_total", "counter",
             "Callbacks refused because their address is in a denied network.",
             metrics->callbacks_denied);
 }
 
+static void put_keys(struct tr_writer *out, const struct tr_metrics *metrics,
+                     const struct tr_node_stats *stats)
+{
+    put_one(out, "tryst_keys", "gauge", "Keys held.", stats->keys);
+    put_one(out, "tryst_keys_expiring", "gauge", "Of them, those that expire.",
+            stats->keys_expiring);
+    put_one(out, "tryst_keys_bytes", "gauge", "Bytes of keys and their values.", stats->keys_bytes);
+    put_one(out, "tryst_keys_expired_total", "counter", "Keys that have expired.",
+            stats->keys_expired);
+    tr_metrics_head(out, "tryst_command_duration_seconds", "histogram",
+                    "From the arrival of commands of one client to their replies.");
+    put_series(out, "tryst_command_duration_seconds", "", &metrics->command_us, true);
+    put_one(out, "tryst_command_errors_total", "counter", "Commands answered with an error.",
+            metrics->command_errors);
+}
+
 static void put_store(struct tr_writer *out, const struct tr_metrics *metrics,
                       const struct tr_node_stats *stats)
 {
-    put_head(out, "tryst_commit_duration_seconds", "histogram",
-             "From handing a batch to the log until it is as safe as configured.");
+    tr_metrics_head(out, "tryst_commit_duration_seconds", "histogram",
+                    "From handing a batch to the log until it is as safe as configured.");
     put_series(out, "tryst_commit_duration_seconds", "", &metrics->commit_us, true);
-    put_head(out, "tryst_commit_batch_bytes", "histogram", "Bytes of a batch of the log.");
+    tr_metrics_head(out, "tryst_commit_batch_bytes", "histogram", "Bytes of a batch of the log.");
     put_series(out, "tryst_commit_batch_bytes", "", &metrics->batch_bytes, false);
     put_one(out, "tryst_log_entries_total", "counter", "Entries written.", stats->log_entries);
     put_one(out, "tryst_log_reclaimed_total", "counter", "Records copied to free old segments.",
@@ -175,11 +192,11 @@ static void put_store(struct tr_writer *out, const struct tr_metrics *metrics,
     put_one(out, "tryst_disk_full", "gauge", "1 while new timers are refused for want of space.",
             stats->is_disk_full);
     put_one(out, "tryst_memory_used_bytes", "gauge", "Of the memory budget.", stats->memory_used);
-    put_head(out, "tryst_queue_depth", "gauge", "What waits, by queue.");
-    put_sample(out, "tryst_queue_depth", "queue=\"due\"", stats->due_waiting);
-    put_sample(out, "tryst_queue_depth", "queue=\"destination\"", stats->queued);
-    put_sample(out, "tryst_queue_depth", "queue=\"flight\"", stats->flights);
-    put_sample(out, "tryst_queue_depth", "queue=\"commit\"", stats->waiting);
+    tr_metrics_head(out, "tryst_queue_depth", "gauge", "What waits, by queue.");
+    tr_metrics_sample(out, "tryst_queue_depth", "queue=\"due\"", stats->due_waiting);
+    tr_metrics_sample(out, "tryst_queue_depth", "queue=\"destination\"", stats->queued);
+    tr_metrics_sample(out, "tryst_queue_depth", "queue=\"flight\"", stats->flights);
+    tr_metrics_sample(out, "tryst_queue_depth", "queue=\"commit\"", stats->waiting);
 }
 
 /* The nodes of the view, as this one sees them. */
@@ -214,7 +231,8 @@ static void put_peers(struct tr_writer *out, const struct tr_node *node)
             queued);
     put_one(out, "tryst_replication_pending", "gauge",
             "Records that others were told of, and are looked at again within a second.", pending);
-    put_head(out, "tryst_clock_skew_seconds", "gauge", "The largest difference to another clock.");
+    tr_metrics_head(out, "tryst_clock_skew_seconds", "gauge",
+                    "The largest difference to another clock.");
     tr_put_text(out, "tryst_clock_skew_seconds ");
     put_value(out, (uint64_t)skew_ms * 1000, true);
 }
@@ -258,13 +276,15 @@ static void put_cluster(struct tr_writer *out, const struct tr_metrics *metrics,
             "Links that somebody dialled and was not let in.", metrics->links_refused);
     put_one(out, "tryst_links_reset_total", "counter", "Links given up for what came on them.",
             metrics->links_reset);
-    put_head(out, "tryst_frames_total", "counter", "Frames between nodes.");
-    put_sample(out, "tryst_frames_total", "direction=\"sent\"", metrics->frames_sent);
-    put_sample(out, "tryst_frames_total", "direction=\"received\"", metrics->frames_received);
-    put_head(out, "tryst_frame_bytes_total", "counter", "Bytes of frames between nodes.");
-    put_sample(out, "tryst_frame_bytes_total", "direction=\"sent\"", metrics->frame_bytes_sent);
-    put_sample(out, "tryst_frame_bytes_total", "direction=\"received\"",
-               metrics->frame_bytes_received);
+    tr_metrics_head(out, "tryst_frames_total", "counter", "Frames between nodes.");
+    tr_metrics_sample(out, "tryst_frames_total", "direction=\"sent\"", metrics->frames_sent);
+    tr_metrics_sample(out, "tryst_frames_total", "direction=\"received\"",
+                      metrics->frames_received);
+    tr_metrics_head(out, "tryst_frame_bytes_total", "counter", "Bytes of frames between nodes.");
+    tr_metrics_sample(out, "tryst_frame_bytes_total", "direction=\"sent\"",
+                      metrics->frame_bytes_sent);
+    tr_metrics_sample(out, "tryst_frame_bytes_total", "direction=\"received\"",
+                      metrics->frame_bytes_received);
     put_one(out, "tryst_applies_refused_total", "counter",
             "Lists of nodes that somebody had no right to set.", metrics->applies_refused);
 }
@@ -275,18 +295,19 @@ void tr_metrics_put(struct tr_writer *out, const struct tr_metrics *metrics,
     static const char *const kinds[] = {"kind=\"write\"", "kind=\"read\"", "kind=\"list\""};
     struct tr_node_stats stats;
     tr_node_stats(node, &stats);
-    put_head(out, "tryst_build_info", "gauge", "The version that runs; always 1.");
-    put_sample(out, "tryst_build_info", "version=\"" TRYST_VERSION "\"", 1);
+    tr_metrics_head(out, "tryst_build_info", "gauge", "The version that runs; always 1.");
+    tr_metrics_sample(out, "tryst_build_info", "version=\"" TRYST_VERSION "\"", 1);
     put_one(out, "tryst_start_time_seconds", "gauge", "When it started, since 1970.",
             metrics->started_s);
     put_timers(out, node, &stats);
     put_pops(out, metrics, &stats);
-    put_head(out, "tryst_request_duration_seconds", "histogram",
-             "From a whole request to its answer, by kind.");
+    tr_metrics_head(out, "tryst_request_duration_seconds", "histogram",
+                    "From a whole request to its answer, by kind.");
     for (unsigned i = 0; i < TR_REQUEST_KINDS; i++)
         put_series(out, "tryst_request_duration_seconds", kinds[i], &metrics->request_us[i], true);
     put_one(out, "tryst_requests_bad_total", "counter", "Requests refused with 4xx.",
             metrics->requests_bad);
+    put_keys(out, metrics, &stats);
     put_store(out, metrics, &stats);
     put_cluster(out, metrics, node, &stats);
     put_one(out, "tryst_connections", "gauge", "Open client connections.", metrics->connections);

@@ -26,6 +26,8 @@ struct tr_metrics {
     struct tr_histogram batch_bytes;
     uint64_t callbacks_by_class[6]; /* [1]..[5]: HTTP classes; [0]: no answer */
     uint64_t callbacks_denied;
+    struct tr_histogram command_us;
+    uint64_t command_errors;
     uint64_t requests_bad;
     uint64_t connections;
     uint64_t connections_refused;
@@ -40,6 +42,10 @@ struct tr_metrics {
     uint64_t config_faults; /* of the last reload; 0: it is in force */
     uint64_t started_s;     /* since 1970 */
 };
+
+/* A metric's head, and a sample of it; labels may be NULL. */
+void tr_metrics_head(struct tr_writer *out, const char *name, const char *type, const char *help);
+void tr_metrics_sample(struct tr_writer *out, const char *name, const char *labels, uint64_t value);
 
 /* Appends the whole text. */
 void tr_metrics_put(struct tr_writer *out, const struct tr_metrics *metrics,

@@ -29,9 +29,18 @@ void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event)
                     event->kind == TR_EVENT_CALLBACK_ENDED;
     daemon->now_us = tr_boot_us();
     event->now_ms = daemon->now_us / 1000;
+    daemon->stepped_ms = event->now_ms;
     event->wall_ms = (daemon->now_us + daemon->wall_base_us) / 1000;
     tr_node_step(daemon->node, event, daemon->effects);
     for (uint32_t i = 0; i < daemon->effects->count; i++)
         daemon->carry_out(daemon, &daemon->effects->items[i]);
     daemon->is_stepping = false;
+}
+
+void tr_daemon_look_at_clock(struct tr_daemon *daemon)
+{
+    struct tr_event event = {.kind = TR_EVENT_TICK, .has_more = true};
+    daemon->now_us = tr_boot_us();
+    if (daemon->now_us / 1000 != daemon->stepped_ms)
+        tr_daemon_step(daemon, &event);
 }

@@ -15,12 +15,18 @@
 
 #include "http/api.h"
 #include "http/http.h"
+#include "resp/resp.h"
+#include "seam/key.h"
 #include "shell/front/answer.h"
 #include "shell/front/server.h"
 
 #define TR_UNDER_WAY_MAX 128 /* requests of one connection */
 
+#define TR_RESP_SLOTS 256 /* of the table of RESP's commands */
+
 struct early; /* an answer that waits for those before it */
+struct tr_resp_session;
+struct tr_resp_verb;
 
 struct tr_connection {
     struct tr_stream stream;
@@ -31,6 +37,7 @@ struct tr_connection {
     struct tr_connection *previous;
     uint64_t active_ms;
 
+    struct tr_resp_session *resp; /* NULL: it speaks HTTP, or has not said what */
     struct tr_http http;
     char *in; /* an incomplete request, and what follows a paused one */
     size_t in_size;
@@ -61,9 +68,15 @@ struct tr_slot {
 
 struct tr_server {
     struct tr_daemon *daemon;
-    uv_poll_t listener;
-    int listener_file;
-    bool is_full; /* of files: it does not accept until the next sweep */
+    struct tr_listener {
+        uv_poll_t poll;
+        struct tr_server *server;
+        int file;
+        bool is_resp; /* it speaks RESP alone */
+    } listeners[2];
+    unsigned listener_count;
+    unsigned port; /* of the first, also when 0 was asked for */
+    bool is_full;  /* of files: it does not accept until the next sweep */
     uv_timer_t sweep;
     struct tr_slot *slots;
     uint32_t slot_count;
@@ -73,6 +86,17 @@ struct tr_server {
     struct tr_timer_body body;
     struct tr_answer answer;
     bool is_draining;
+
+    /* Of the RESP front. */
+    struct tr_connection *held; /* those with replies that wait for the log */
+    uint64_t session_id;
+    const struct tr_resp_verb *verbs[TR_RESP_SLOTS];
+    const struct tr_resp_verb *verb_list;
+    uint64_t verb_counts[TR_RESP_SLOTS]; /* in the order of the list of verbs */
+    size_t kept;                         /* bytes of commands that are not whole */
+    struct tr_resp_command command;
+    struct tr_key_page page;
+    char line[TR_RESP_LINE_MAX + 1]; /* a line of words, while it is read */
 };
 
 #define TR_NO_SLOT    UINT32_MAX

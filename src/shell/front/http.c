@@ -3,6 +3,7 @@
 
 #include "shell/cluster.h"
 #include "shell/front/gather.h"
+#include "shell/front/resp_find.h"
 #include "shell/peer/links.h"
 #include "shell/peer/neighbours.h"
 
@@ -175,6 +176,7 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
         break;
     case TR_API_METRICS:
         tr_answer_metrics(&server->answer, daemon->node, &daemon->metrics);
+        tr_resp_put_counts(&server->answer.body, server);
         break;
     case TR_API_CLUSTER:
         tr_answer_cluster(&server->answer, daemon);

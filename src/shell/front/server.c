@@ -2,7 +2,10 @@
 /* Listening, and the connections as a whole: which are idle, which are to close. */
 #include "shell/front/server.h"
 
+#include "shell/front/front.h"
 #include "shell/front/http.h"
+#include "shell/front/resp.h"
+#include "shell/front/resp_verbs.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -57,8 +60,15 @@ void tr_server_answer_problem(struct tr_server *server, uint64_t token,
 
 /* ---- connections ---- */
 
-static void welcome(struct tr_server *server, int file)
+/* What a new connection speaks, as far as that is known. */
+static const struct tr_stream_calls *first_calls(const struct tr_listener *listener)
 {
+    return listener->server->daemon->config.has_resp ? &tr_front_calls : &tr_http_calls;
+}
+
+static void welcome(struct tr_listener *listener, int file)
+{
+    struct tr_server *server = listener->server;
     struct tr_daemon *daemon = server->daemon;
     struct tr_connection *connection = calloc(1, sizeof *connection);
     uint32_t index = connection == NULL ? TR_NO_SLOT : tr_connection_take_slot(server);
@@ -68,7 +78,7 @@ static void welcome(struct tr_server *server, int file)
         close(file);
         return;
     }
-    if (!tr_stream_open(&connection->stream, &daemon->streams, file, &tr_http_calls)) {
+    if (!tr_stream_open(&connection->stream, &daemon->streams, file, first_calls(listener))) {
         tr_connection_give_slot(server, index);
         free(connection);
         return;
@@ -82,17 +92,20 @@ static void welcome(struct tr_server *server, int file)
     daemon->metrics.connections++;
     tr_http_init_request(&connection->http, daemon->config.body_max);
     tr_connection_touch(connection);
+    if (listener->is_resp && !tr_resp_open(connection))
+        tr_connection_close(connection);
 }
 
-static void on_connection(uv_poll_t *listener, int status, int events)
+static void on_connection(uv_poll_t *poll, int status, int events)
 {
-    struct tr_server *server = listener->data;
+    struct tr_listener *listener = poll->data;
+    struct tr_server *server = listener->server;
     (void)status;
     (void)events;
     for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-        int file = accept4(server->listener_file, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int file = accept4(listener->file, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (file >= 0) {
-            welcome(server, file);
+            welcome(listener, file);
             continue;
         }
         int fault = errno;
@@ -100,7 +113,8 @@ static void on_connection(uv_poll_t *listener, int status, int events)
         if (server->is_full) {
             tr_say(TR_WARNING, "cannot accept a connection: %s; raise the limit of open files",
                    strerror(fault));
-            uv_poll_stop(listener);
+            for (unsigned k = 0; k < server->listener_count; k++)
+                uv_poll_stop(&server->listeners[k].poll);
         }
         if (fault != EINTR && fault != ECONNABORTED)
             return;
@@ -120,7 +134,11 @@ static void on_sweep(uv_timer_t *timer)
         bool is_moving =
             connection->stream.out_size > 0 && connection->stream.sent != connection->sent_seen;
         bool is_waiting = connection->asked != connection->answered && !connection->is_closing;
-        if (is_moving || is_waiting) { /* it reads, if slowly; or it is we who are late */
+        /* Pools rely on it that an idle connection is kept. */
+        bool is_kept =
+            connection->resp != NULL && !connection->is_closing && connection->stream.out_size == 0;
+        if (is_moving || is_waiting ||
+            is_kept) { /* it reads, if slowly; or it is we who are late */
             tr_connection_touch(connection);
             continue;
         }
@@ -133,7 +151,8 @@ static void on_sweep(uv_timer_t *timer)
     }
     if (server->is_full && !server->is_draining) {
         server->is_full = false;
-        uv_poll_start(&server->listener, UV_READABLE, on_connection);
+        for (unsigned i = 0; i < server->listener_count; i++)
+            uv_poll_start(&server->listeners[i].poll, UV_READABLE, on_connection);
     }
 }
 
@@ -153,26 +172,43 @@ static int bind_to(const struct sockaddr *address, int *file)
     return fault;
 }
 
-static bool listen_on(struct tr_server *server)
+static unsigned port_of(int file)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in ipv4;
+        struct sockaddr_in6 ipv6;
+    } address = {.any = {0}};
+    socklen_t size = sizeof address;
+    if (getsockname(file, &address.any, &size) != 0)
+        return 0;
+    return ntohs(address.any.sa_family == AF_INET6 ? address.ipv6.sin6_port
+                                                   : address.ipv4.sin_port);
+}
+
+static bool listen_on(struct tr_server *server, int port, bool is_resp)
 {
     const struct tr_config *config = &server->daemon->config;
+    struct tr_listener *listener = &server->listeners[server->listener_count];
     struct sockaddr_storage address;
-    int port = (int)config->bind_port;
     if (uv_ip4_addr(config->bind_address, port, (struct sockaddr_in *)&address) != 0 &&
         uv_ip6_addr(config->bind_address, port, (struct sockaddr_in6 *)&address) != 0) {
         tr_say(TR_ERROR, "bind-address %s is no IP address", config->bind_address);
         return false;
     }
-    int fault = bind_to((struct sockaddr *)&address, &server->listener_file);
+    int fault = bind_to((struct sockaddr *)&address, &listener->file);
     if (fault == 0)
-        fault = uv_poll_init(&server->daemon->loop, &server->listener, server->listener_file);
+        fault = uv_poll_init(&server->daemon->loop, &listener->poll, listener->file);
     if (fault != 0) {
-        tr_say(TR_ERROR, "cannot listen on %s:%d: %s; choose another address with --listen",
-               config->bind_address, port, uv_strerror(fault));
+        tr_say(TR_ERROR, "cannot listen on %s:%d: %s; choose another %s", config->bind_address,
+               port, uv_strerror(fault), is_resp ? "[resp] bind-port" : "address with --listen");
         return false;
     }
-    server->listener.data = server;
-    uv_poll_start(&server->listener, UV_READABLE, on_connection);
+    listener->server = server;
+    listener->is_resp = is_resp;
+    listener->poll.data = listener;
+    uv_poll_start(&listener->poll, UV_READABLE, on_connection);
+    server->listener_count++;
     return true;
 }
 
@@ -185,8 +221,12 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon)
     server->slot_free = TR_NO_SLOT;
     server->oldest.next = &server->oldest;
     server->oldest.previous = &server->oldest;
-    if (!listen_on(server))
+    tr_resp_index(server, tr_resp_verbs);
+    const struct tr_config *config = &daemon->config;
+    if (!listen_on(server, (int)config->bind_port, false) ||
+        (config->resp_port != 0 && !listen_on(server, (int)config->resp_port, true)))
         return NULL;
+    server->port = port_of(server->listeners[0].file);
     uv_timer_init(&daemon->loop, &server->sweep);
     server->sweep.data = server;
     uv_timer_start(&server->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
@@ -195,25 +235,19 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon)
 
 unsigned tr_server_port(const struct tr_server *server)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in ipv4;
-        struct sockaddr_in6 ipv6;
-    } address = {.any = {0}};
-    socklen_t size = sizeof address;
-    if (getsockname(server->listener_file, &address.any, &size) != 0)
-        return 0;
-    return ntohs(address.any.sa_family == AF_INET6 ? address.ipv6.sin6_port
-                                                   : address.ipv4.sin_port);
+    return server->port;
 }
 
 void tr_server_drain(struct tr_server *server)
 {
     /* What has arrived by now is a request like any other. */
-    for (unsigned i = 0; i < BACKLOG / ACCEPTS_MAX + 1; i++)
-        on_connection(&server->listener, 0, UV_READABLE);
-    uv_close((uv_handle_t *)&server->listener, NULL);
-    close(server->listener_file);
+    for (unsigned k = 0; k < server->listener_count; k++) {
+        struct tr_listener *listener = &server->listeners[k];
+        for (unsigned i = 0; i < BACKLOG / ACCEPTS_MAX + 1; i++)
+            on_connection(&listener->poll, 0, UV_READABLE);
+        uv_close((uv_handle_t *)&listener->poll, NULL);
+        close(listener->file);
+    }
     for (uint32_t i = 0; i < server->slot_count; i++) {
         if (server->slots[i].connection != NULL)
             tr_stream_look(&server->slots[i].connection->stream);

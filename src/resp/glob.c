@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A star takes as little as it can; when what follows does not fit, the last star takes one byte
+ * more. To go back to an earlier one would find nothing that the last one does not.
+ */
+#include "resp/glob.h"
+
+/* Whether a byte is of the set that begins behind a bracket at `at`; `at` is behind the set then.
+ * One that is not closed ends with the pattern. */
+static bool is_of_set(struct tr_span pattern, size_t *at, unsigned char byte)
+{
+    TR_ASSERT(*at > 0 && pattern.text[*at - 1] == '[');
+    bool is_not = *at < pattern.size && pattern.text[*at] == '^';
+    bool is_of = false;
+    *at += is_not;
+    while (*at < pattern.size && pattern.text[*at] != ']') {
+        bool is_escaped = pattern.text[*at] == '\\' && pattern.size - *at >= 2;
+        *at += is_escaped;
+        unsigned char low = (unsigned char)pattern.text[*at];
+        unsigned char high = low;
+        if (!is_escaped && pattern.size - *at >= 3 && pattern.text[*at + 1] == '-') {
+            *at += 2;
+            high = (unsigned char)pattern.text[*at];
+        }
+        if (low > high) {
+            unsigned char lower = high;
+            high = low;
+            low = lower;
+        }
+        is_of |= byte >= low && byte <= high;
+        ++*at;
+    }
+    *at += *at < pattern.size;
+    return is_of != is_not;
+}
+
+/* Whether one byte fits what stands at `at`, which is no star; `at` is behind that then. */
+static bool fits(struct tr_span pattern, size_t *at, char byte)
+{
+    TR_ASSERT(*at < pattern.size);
+    char wanted = pattern.text[(*at)++];
+    if (wanted == '?')
+        return true;
+    if (wanted == '[')
+        return is_of_set(pattern, at, (unsigned char)byte);
+    if (wanted == '\\' && *at < pattern.size)
+        wanted = pattern.text[(*at)++];
+    return wanted == byte;
+}
+
+bool tr_glob_matches(struct tr_span pattern, struct tr_span text)
+{
+    size_t at = 0;
+    size_t read = 0;
+    size_t star = 0; /* behind the last one; 0: there was none */
+    size_t taken = 0;
+    if (text.size == 0) /* in Redis a star that is not alone takes one byte at least of nothing */
+        return pattern.size == 0 || tr_span_equals(pattern, TR_SPAN("*"));
+    while (read < text.size) {
+        if (at < pattern.size && pattern.text[at] == '*') {
+            star = ++at;
+            taken = read;
+            continue;
+        }
+        if (at < pattern.size && fits(pattern, &at, text.text[read])) {
+            read++;
+            continue;
+        }
+        if (star == 0)
+            return false;
+        at = star;
+        read = ++taken;
+    }
+    while (at < pattern.size && pattern.text[at] == '*')
+        at++;
+    return at == pattern.size;
+}

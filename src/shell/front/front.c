@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/front/front.h"
+
+#include "shell/front/http.h"
+#include "shell/front/resp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum guess { GUESS_MORE, GUESS_HTTP, GUESS_RESP };
+
+/* Whether a line ends as the first one of a request does. */
+static bool is_request_line(const char *line, size_t size)
+{
+    static const char mark[] = " HTTP/1.";
+    enum { MARK = sizeof mark - 1 };
+    size -= size > 0 && line[size - 1] == '\r';
+    return size > MARK && memcmp(line + size - MARK - 1, mark, MARK) == 0;
+}
+
+static enum guess guess(const char *bytes, size_t size)
+{
+    if (bytes[0] == '*')
+        return GUESS_RESP;
+    const char *end = memchr(bytes, '\n', size);
+    if (end == NULL && size <= TR_HTTP_TARGET_MAX)
+        return GUESS_MORE;
+    if (end == NULL) /* a target that is too long for HTTP, too; its parser says so */
+        return bytes[0] >= 'A' && bytes[0] <= 'Z' ? GUESS_HTTP : GUESS_RESP;
+    return is_request_line(bytes, (size_t)(end - bytes)) ? GUESS_HTTP : GUESS_RESP;
+}
+
+/* Hands over what has come so far. */
+static void hand_over(struct tr_connection *connection, char *bytes, size_t size)
+{
+    char *kept = connection->in;
+    connection->in = NULL;
+    connection->in_size = 0;
+    connection->in_cap = 0;
+    connection->stream.calls->on_bytes(&connection->stream, bytes, size);
+    free(kept);
+}
+
+static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
+{
+    struct tr_connection *connection = (struct tr_connection *)stream;
+    if (connection->in_size > 0) {
+        if (!tr_connection_keep(connection, bytes, size)) {
+            tr_connection_close(connection);
+            return;
+        }
+        bytes = connection->in;
+        size = connection->in_size;
+    }
+    enum guess what = guess(bytes, size);
+    bool is_good = true;
+    if (what == GUESS_MORE)
+        is_good = connection->in_size > 0 || tr_connection_keep(connection, bytes, size);
+    else if (what == GUESS_HTTP)
+        stream->calls = &tr_http_calls;
+    else
+        is_good = tr_resp_open(connection);
+    if (!is_good)
+        tr_connection_close(connection);
+    else if (what != GUESS_MORE)
+        hand_over(connection, bytes, size);
+}
+
+static void on_end(struct tr_stream *stream, bool is_broken)
+{
+    (void)is_broken;
+    tr_connection_close((struct tr_connection *)stream);
+}
+
+const struct tr_stream_calls tr_front_calls = {
+    .on_bytes = on_bytes,
+    .on_end = on_end,
+    .on_gone = tr_connection_free,
+};

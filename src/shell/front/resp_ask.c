@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/front/resp_ask.h"
+
+static void put_refusal(struct tr_resp_call *call, enum tr_result refusal)
+{
+    const char *text = "UNAVAILABLE this node is stopping";
+    if (refusal == TR_STARTING)
+        text = "LOADING Redis is loading the dataset in memory";
+    else if (refusal == TR_MEMORY_FULL)
+        text = "OOM command not allowed when used memory > 'maxmemory'.";
+    else if (refusal == TR_DISK_FULL)
+        text = "ERR the disk is full";
+    else if (refusal == TR_CLOCK_AHEAD)
+        text = "UNAVAILABLE this node's clock is ahead of the others'";
+    else if (refusal == TR_NOT_ALONE)
+        text = "UNAVAILABLE a node keeps keys only while it is alone, and this one has others";
+    tr_resp_put_error(call->out, text);
+}
+
+bool tr_resp_settle(struct tr_resp_call *call, const struct tr_key_result *result)
+{
+    call->batch = result->batch > call->batch ? result->batch : call->batch;
+    call->is_again = result->outcome == TR_KEY_AGAIN;
+    if (result->outcome == TR_KEY_REFUSED)
+        put_refusal(call, result->refusal);
+    else if (result->outcome == TR_KEY_TOO_LONG)
+        tr_resp_put_error(call->out, TR_RESP_TOO_LONG);
+    call->daemon->has_events = true;
+    return result->outcome != TR_KEY_AGAIN && result->outcome != TR_KEY_REFUSED &&
+           result->outcome != TR_KEY_TOO_LONG;
+}
+
+bool tr_resp_ask(struct tr_resp_call *call, const struct tr_key_command *command,
+                 struct tr_key_result *result)
+{
+    tr_node_key(call->daemon->node, command, result);
+    return tr_resp_settle(call, result);
+}
+
+bool tr_resp_read_key(struct tr_resp_call *call, struct tr_span key, struct tr_key_result *result)
+{
+    struct tr_key_command command = {.verb = TR_KEY_READ, .key = key};
+    return tr_resp_ask(call, &command, result);
+}
+
+void tr_resp_put_value(struct tr_resp_call *call, const struct tr_key_result *result)
+{
+    if (result->was_there)
+        tr_resp_put_bulk(call->out, result->value);
+    else
+        tr_resp_put_null(call->out);
+}
+
+bool tr_resp_get_integer(struct tr_resp_call *call, struct tr_span text, int64_t *number)
+{
+    if (tr_resp_integer(text, number))
+        return true;
+    tr_resp_put_error(call->out, TR_RESP_NOT_INTEGER);
+    return false;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands on all keys, and on two keys at once. */
+#include "resp/glob.h"
+#include "shell/front/resp_ask.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SCAN_COUNT 10
+#define KEYS_SLICE 1000 /* keys that KEYS looks at in a turn */
+#define FLOAT_MAX  5120 /* bytes of a number as Redis writes it */
+
+/* ---- all keys ---- */
+
+struct filter {
+    struct tr_span pattern; /* text NULL: all */
+    bool is_other;          /* a type that no key has */
+};
+
+/* Puts out those of a page that are meant; returns how many. */
+static size_t put_page(struct tr_resp_call *call, const struct tr_key_page *page,
+                       const struct filter *filter)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < page->count && !filter->is_other; i++) {
+        struct tr_span key = tr_node_key_name(call->daemon->node, page->refs[i]);
+        if (filter->pattern.text != NULL && !tr_glob_matches(filter->pattern, key))
+            continue;
+        tr_resp_put_bulk(call->out, key);
+        count++;
+    }
+    return count;
+}
+
+/* As Redis reads one: nothing is 0, and a negative one is taken modulo 2^64. */
+static bool read_cursor(struct tr_span text, uint64_t *cursor)
+{
+    bool has_sign = text.size > 1 && (text.text[0] == '-' || text.text[0] == '+');
+    bool is_negative = has_sign && text.text[0] == '-';
+    *cursor = 0;
+    for (size_t i = has_sign; i < text.size; i++) {
+        unsigned digit = (unsigned)(unsigned char)text.text[i] - '0';
+        if (digit > 9 || *cursor > (UINT64_MAX - digit) / 10)
+            return false;
+        *cursor = *cursor * 10 + digit;
+    }
+    *cursor = is_negative ? 0 - *cursor : *cursor;
+    return true;
+}
+
+static bool read_scan_options(struct tr_resp_call *call, struct filter *filter, int64_t *count)
+{
+    for (uint32_t i = 2; i < call->count; i += 2) {
+        struct tr_span word = call->arguments[i];
+        bool has_next = i + 1 < call->count;
+        if (tr_resp_is(word, "count") && has_next) {
+            if (!tr_resp_integer(call->arguments[i + 1], count)) {
+                tr_resp_put_error(call->out, TR_RESP_NOT_INTEGER);
+                return false;
+            }
+            if (*count < 1) {
+                tr_resp_put_error(call->out, TR_RESP_SYNTAX);
+                return false;
+            }
+        } else if (tr_resp_is(word, "match") && has_next) {
+            filter->pattern = call->arguments[i + 1];
+        } else if (tr_resp_is(word, "type") && has_next) {
+            filter->is_other = !tr_resp_is(call->arguments[i + 1], "string");
+        } else {
+            tr_resp_put_error(call->out, TR_RESP_SYNTAX);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The head of an array whose size is known when its elements are there. */
+static void put_array_before(struct tr_resp_out *out, size_t at, size_t count)
+{
+    struct tr_resp_out head = {.is_third = out->is_third};
+    size_t size = out->size - at;
+    tr_resp_put_array(&head, count);
+    tr_resp_put_raw(out, head.bytes, head.size); /* there is room for it now */
+    if (!out->is_lost && !out->is_too_large) {
+        memmove(out->bytes + at + head.size, out->bytes + at, size);
+        memcpy(out->bytes + at, head.bytes, head.size);
+    }
+    out->is_lost |= head.is_lost;
+    tr_resp_out_free(&head);
+}
+
+void tr_resp_scan(struct tr_resp_call *call)
+{
+    struct filter filter = {.pattern = {NULL, 0}};
+    struct tr_key_page *page = &call->connection->server->page;
+    int64_t count = SCAN_COUNT;
+    uint64_t cursor = 0;
+    char text[24];
+    if (!read_cursor(call->arguments[1], &cursor)) {
+        tr_resp_put_error(call->out, "ERR invalid cursor");
+        return;
+    }
+    if (!read_scan_options(call, &filter, &count))
+        return;
+    tr_node_scan_keys(call->daemon->node, cursor, (uint32_t)(count < 1000 ? count : 1000), page);
+    call->batch = page->batch;
+    tr_resp_put_array(call->out, 2);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)page->cursor);
+    tr_resp_put_text(call->out, text);
+    size_t at = call->out->size;
+    put_array_before(call->out, at, put_page(call, page, &filter));
+}
+
+/* In one go, as Redis does: whoever has many keys uses SCAN. */
+void tr_resp_keys(struct tr_resp_call *call)
+{
+    struct filter filter = {.pattern = call->arguments[1]};
+    struct tr_key_page *page = &call->connection->server->page;
+    size_t at = call->out->size;
+    size_t count = 0;
+    uint64_t cursor = 0;
+    do {
+        tr_node_scan_keys(call->daemon->node, cursor, KEYS_SLICE, page);
+        count += put_page(call, page, &filter);
+        cursor = page->cursor;
+    } while (cursor != 0 && !call->out->is_too_large);
+    call->batch = page->batch;
+    put_array_before(call->out, at, count);
+}
+
+void tr_resp_randomkey(struct tr_resp_call *call)
+{
+    struct tr_key_page *page = &call->connection->server->page;
+    tr_node_draw_key(call->daemon->node, page);
+    call->batch = page->batch;
+    if (page->count > 0)
+        tr_resp_put_bulk(call->out, tr_node_key_name(call->daemon->node, page->refs[0]));
+    else
+        tr_resp_put_null(call->out);
+}
+
+void tr_resp_dbsize(struct tr_resp_call *call)
+{
+    struct tr_node_stats stats;
+    tr_node_stats(call->daemon->node, &stats);
+    call->batch = stats.keys_batch;
+    tr_resp_put_integer(call->out, (int64_t)stats.keys);
+}
+
+void tr_resp_flush(struct tr_resp_call *call)
+{
+    struct tr_key_result result;
+    bool is_said = call->count == 2 && (tr_resp_is(call->arguments[1], "sync") ||
+                                        tr_resp_is(call->arguments[1], "async"));
+    if (call->count > 2 || (call->count == 2 && !is_said)) {
+        tr_resp_put_error(call->out, TR_RESP_SYNTAX);
+        return;
+    }
+    tr_node_delete_keys(call->daemon->node, &result);
+    if (tr_resp_settle(call, &result))
+        tr_resp_put_simple(call->out, "OK");
+}
+
+/* ---- two keys ---- */
+
+static bool read_from(struct tr_resp_call *call, struct tr_key_result *result)
+{
+    tr_node_expire_keys(call->daemon->node);
+    struct tr_key_command command = {.verb = TR_KEY_READ, .key = call->arguments[1]};
+    tr_node_key(call->daemon->node, &command, result);
+    return tr_resp_settle(call, result);
+}
+
+/* What the first key has becomes the second's. False: it was refused, or waits. */
+static bool copy(struct tr_resp_call *call, const struct tr_key_result *from, bool is_new)
+{
+    char callback[TR_URI_MAX];
+    struct tr_key_command command = {
+        .verb = TR_KEY_SET,
+        .only_if = is_new ? TR_IF_ABSENT : TR_IF_ANY,
+        .key = call->arguments[2],
+        .value = from->value,
+        .expiry = from->expires_ms != TR_NEVER ? TR_EXPIRY_AT : TR_EXPIRY_NONE,
+        .expires_ms = from->expires_ms,
+    };
+    struct tr_key_result result;
+    struct tr_span uri = tr_node_key_callback(call->daemon->node, call->arguments[1]);
+    size_t size = from->value.size + call->arguments[1].size + call->arguments[2].size;
+    /* Both in one batch, or none. */
+    call->is_again = tr_node_key_room(call->daemon->node, size + uri.size, 2) == TR_ROOM_LATER;
+    if (call->is_again)
+        return false;
+    if (uri.size > 0 && uri.size <= sizeof callback) {
+        memcpy(callback, uri.text, uri.size);
+        command.callback = (struct tr_span){callback, uri.size};
+    }
+    /* The value is in the book, which changes: it is copied out of it first. */
+    char *value = malloc(from->value.size + 1);
+    if (value == NULL) {
+        tr_resp_put_error(call->out, "OOM command not allowed when used memory > 'maxmemory'.");
+        return false;
+    }
+    memcpy(value, from->value.text, from->value.size);
+    command.value.text = value;
+    tr_node_key(call->daemon->node, &command, &result);
+    free(value);
+    return tr_resp_settle(call, &result);
+}
+
+static void rename_key(struct tr_resp_call *call, bool is_new)
+{
+    struct tr_key_result from;
+    struct tr_key_result result;
+    struct tr_key_command to = {.verb = TR_KEY_READ, .key = call->arguments[2]};
+    struct tr_key_command end = {.verb = TR_KEY_DELETE, .key = call->arguments[1]};
+    bool is_same = tr_span_equals(call->arguments[1], call->arguments[2]);
+    if (!read_from(call, &from))
+        return;
+    if (!from.was_there) {
+        tr_resp_put_error(call->out, "ERR no such key");
+        return;
+    }
+    if (is_new) {
+        tr_node_key(call->daemon->node, &to, &result);
+        if (!tr_resp_settle(call, &result))
+            return;
+        if (is_same || result.was_there) {
+            tr_resp_put_integer(call->out, 0);
+            return;
+        }
+    }
+    if (!is_same) {
+        if (!copy(call, &from, false))
+            return;
+        tr_node_key(call->daemon->node, &end, &result);
+        if (!tr_resp_settle(call, &result))
+            return;
+    }
+    if (is_new)
+        tr_resp_put_integer(call->out, 1);
+    else
+        tr_resp_put_simple(call->out, "OK");
+}
+
+void tr_resp_rename(struct tr_resp_call *call)
+{
+    rename_key(call, false);
+}
+
+void tr_resp_renamenx(struct tr_resp_call *call)
+{
+    rename_key(call, true);
+}
+
+void tr_resp_copy(struct tr_resp_call *call)
+{
+    struct tr_key_result from;
+    struct tr_key_result to;
+    struct tr_key_command read = {.verb = TR_KEY_READ, .key = call->arguments[2]};
+    bool replaces = false;
+    for (uint32_t i = 3; i < call->count; i++) {
+        int64_t number = 0;
+        bool is_base = tr_resp_is(call->arguments[i], "db") && i + 1 < call->count;
+        if (tr_resp_is(call->arguments[i], "replace")) {
+            replaces = true;
+        } else if (is_base && !tr_resp_integer(call->arguments[++i], &number)) {
+            tr_resp_put_error(call->out, TR_RESP_NOT_INTEGER);
+            return;
+        } else if (!is_base || number != 0) {
+            tr_resp_put_error(call->out, is_base ? "ERR DB index is out of range" : TR_RESP_SYNTAX);
+            return;
+        }
+    }
+    if (tr_span_equals(call->arguments[1], call->arguments[2])) {
+        tr_resp_put_error(call->out, "ERR source and destination objects are the same");
+        return;
+    }
+    tr_node_key(call->daemon->node, &read, &to);
+    if (!tr_resp_settle(call, &to) || !read_from(call, &from))
+        return;
+    if (!from.was_there || (to.was_there && !replaces))
+        tr_resp_put_integer(call->out, 0);
+    else if (copy(call, &from, false))
+        tr_resp_put_integer(call->out, 1);
+}
+
+/* ---- numbers with a point ---- */
+
+/* As Redis reads one: all of the text, no space before it, neither infinite nor no number. */
+static bool read_float(struct tr_span text, long double *number)
+{
+    char copy[FLOAT_MAX];
+    char *end = NULL;
+    if (text.size == 0 || text.size >= sizeof copy || text.text[0] == ' ' ||
+        (text.text[0] >= '\t' && text.text[0] <= '\r'))
+        return false;
+    memcpy(copy, text.text, text.size);
+    copy[text.size] = '\0';
+    errno = 0;
+    *number = strtold(copy, &end);
+    bool is_beyond = errno == ERANGE && (isinf(*number) || *number == 0);
+    return end == copy + text.size && !isnan(*number) && !is_beyond;
+}
+
+/* As Redis writes one for people: 17 digits behind the point, without the zeros at the end. */
+static struct tr_span write_float(long double number, char text[FLOAT_MAX])
+{
+    int size = snprintf(text, FLOAT_MAX, "%.17Lf", number);
+    if (size <= 0 || size >= FLOAT_MAX)
+        return (struct tr_span){NULL, 0};
+    if (memchr(text, '.', (size_t)size) != NULL) {
+        while (text[size - 1] == '0')
+            size--;
+        size -= text[size - 1] == '.';
+    }
+    if (size == 2 && memcmp(text, "-0", 2) == 0)
+        text[0] = '0', size = 1;
+    return (struct tr_span){text, (size_t)size};
+}
+
+void tr_resp_incrbyfloat(struct tr_resp_call *call)
+{
+    struct tr_key_result result;
+    long double number = 0;
+    long double by = 0;
+    char text[FLOAT_MAX];
+    if (!read_from(call, &result))
+        return;
+    if ((result.was_there && !read_float(result.value, &number)) ||
+        !read_float(call->arguments[2], &by)) {
+        tr_resp_put_error(call->out, "ERR value is not a valid float");
+        return;
+    }
+    number += by;
+    if (isnan(number) || isinf(number)) {
+        tr_resp_put_error(call->out, "ERR increment would produce NaN or Infinity");
+        return;
+    }
+    struct tr_key_command command = {
+        .verb = TR_KEY_SET,
+        .only_if = TR_IF_VERSION,
+        .version = result.version,
+        .expiry = TR_EXPIRY_KEEP,
+        .key = call->arguments[1],
+        .value = write_float(number, text),
+    };
+    tr_node_key(call->daemon->node, &command, &result);
+    if (tr_resp_settle(call, &result))
+        tr_resp_put_bulk(call->out, command.value);
+}

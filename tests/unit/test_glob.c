@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "resp/glob.h"
+#include "unit.h"
+
+static const struct {
+    const char *pattern;
+    const char *text;
+    bool matches;
+} cases[] = {
+    {"", "", true},
+    {"", "a", false},
+    {"*", "", true},
+    {"**", "", false},
+    {"*", "anything", true},
+    {"a*", "abc", true},
+    {"*c", "abc", true},
+    {"a*c", "abcbc", true},
+    {"a*c", "abcb", false},
+    {"a**c", "ac", true},
+    {"h?llo", "hello", true},
+    {"h?llo", "hllo", false},
+    {"h[ae]llo", "hallo", true},
+    {"h[ae]llo", "hillo", false},
+    {"h[^e]llo", "hallo", true},
+    {"h[^e]llo", "hello", false},
+    {"h[a-c]llo", "hbllo", true},
+    {"h[c-a]llo", "hbllo", true},
+    {"h[a-c]llo", "hdllo", false},
+    {"\\*", "*", true},
+    {"\\*", "a", false},
+    {"[\\]]", "]", true},
+    {"[a", "a", true},
+    {"[", "[", false},
+    {"a\\", "a\\", true},
+    {"a?", "a", false},
+};
+
+static struct tr_span span_of(const char *text)
+{
+    return (struct tr_span){text, strlen(text)};
+}
+
+static void patterns_match_as_those_of_redis_do(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < UNIT_COUNT(cases); i++)
+        assert_int_equal(tr_glob_matches(span_of(cases[i].pattern), span_of(cases[i].text)),
+                         cases[i].matches);
+}
+
+/* With a step back for each star this would take longer than anybody lives. */
+static void many_stars_take_no_longer_than_the_product_of_both_sizes(void **state)
+{
+    static char pattern[2048];
+    static char text[4096];
+    (void)state;
+    memset(text, 'a', sizeof text);
+    for (size_t i = 0; i < sizeof pattern; i++)
+        pattern[i] = i % 2 == 0 ? '*' : 'a';
+    pattern[sizeof pattern - 1] = 'b';
+    assert_false(tr_glob_matches((struct tr_span){pattern, sizeof pattern},
+                                 (struct tr_span){text, sizeof text}));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patterns_match_as_those_of_redis_do),
+        cmocka_unit_test(many_stars_take_no_longer_than_the_product_of_both_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
