@@ -209,11 +209,12 @@ def test_damage_within_the_last_second_is_told_aloud(node, receiver):
         assert node.get(kept).status == 200
 
 
-def test_a_log_of_format_1_is_read(nodes, receiver):
-    """tests/data/format-1 was written by a build that had that format."""
+@pytest.mark.parametrize("form", [1, 2])
+def test_a_log_of_an_older_format_is_read(nodes, receiver, form):
+    """tests/data/format-1 and format-2 were written by builds that had these formats."""
     node = nodes()
     os.makedirs(node.data_dir)
-    folder = ROOT / "tests" / "data" / "format-1"
+    folder = ROOT / "tests" / "data" / f"format-{form}"
     for segment in folder.glob("*.segment"):
         shutil.copy(segment, node.data_dir)
     node.start()
