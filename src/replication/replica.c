@@ -183,8 +183,8 @@ static void remember_named(struct tr_replication *replication, tr_ref ref,
 }
 
 /* The same write has come again, with nodes that are hinted for others, after what is held has
- * popped: these nodes are of its set, too, and are counted on, so they are sent what is held. False:
- * it has come late, and is no such write. */
+ * popped: these nodes are of its set, too, and are counted on, so they are sent what is held.
+ * False: it has come late, and is no such write. */
 static bool extend_set(struct tr_replication *replication, tr_ref *ref, const struct tr_head *again)
 {
     TR_ASSERT(*ref != TR_ARENA_NONE);

@@ -332,7 +332,6 @@ def test_a_hostile_body_is_400(node, name):
 @pytest.mark.parametrize(
     "data",
     [
-        b"nonsense\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01",
         b"GET / HTTP/9.9\r\n\r\n",
         b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n",
@@ -348,6 +347,10 @@ def test_hostile_bytes_get_an_answer_and_a_close(node, data):
     received = node.raw(data)
     assert re.match(rb"HTTP/1.1 (400|404|413|414|431|501) ", received), received[:100]
     assert node.get("/ping").status == 200
+
+
+def test_a_line_that_is_no_request_is_taken_for_a_command(node):
+    assert node.raw(b"nonsense\r\n\r\n").startswith(b"-ERR unknown command 'nonsense'")
 
 
 def test_half_requests_and_resets(node):

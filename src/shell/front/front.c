@@ -9,19 +9,27 @@
 
 enum guess { GUESS_MORE, GUESS_HTTP, GUESS_RESP };
 
-/* Whether a line ends as the first one of a request does. */
+/* Whether a line ends as the first one of a request does, of whatever version. */
 static bool is_request_line(const char *line, size_t size)
 {
-    static const char mark[] = " HTTP/1.";
-    enum { MARK = sizeof mark - 1 };
+    static const char mark[] = " HTTP/";
+    enum { MARK = sizeof mark - 1, VERSION = 3 };
     size -= size > 0 && line[size - 1] == '\r';
-    return size > MARK && memcmp(line + size - MARK - 1, mark, MARK) == 0;
+    return size > MARK + VERSION && memcmp(line + size - MARK - VERSION, mark, MARK) == 0;
+}
+
+/* Nobody types such a byte, and no command begins with it: it may be TLS. */
+static bool is_odd(char byte)
+{
+    return (unsigned char)byte < ' ' && byte != '\r' && byte != '\n' && byte != '\t';
 }
 
 static enum guess guess(const char *bytes, size_t size)
 {
     if (bytes[0] == '*')
         return GUESS_RESP;
+    if (is_odd(bytes[0]))
+        return GUESS_HTTP; /* its parser answers in words */
     const char *end = memchr(bytes, '\n', size);
     if (end == NULL && size <= TR_HTTP_TARGET_MAX)
         return GUESS_MORE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One port, two protocols: a first byte `*` is RESP, a first line that ends in HTTP/1.x is HTTP,
+/* One port, two protocols: a first byte `*` is RESP, a first line that ends in HTTP/x.y is HTTP,
  * and any other line is a command that somebody typed. */
 #ifndef TR_SHELL_FRONT_FRONT_H
 #define TR_SHELL_FRONT_FRONT_H
