@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kv/command.h"
 
+#include "base/integer.h"
 #include "cluster/clock.h"
 #include "kv/expire.h"
 #include "kv/store.h"
@@ -8,7 +9,6 @@
 
 #define ENTRY_BESIDE 64                          /* bytes of an entry beside its texts, at most */
 #define ENTRY_ROOM   (ENTRY_BESIDE + TR_URI_MAX) /* beside key and value */
-#define INTEGER_MAX  20                          /* digits and a sign */
 
 /* A command under way. */
 struct task {
@@ -228,44 +228,12 @@ static void delete (struct task *task)
 
 /* ---- reading, and writing what follows from it ---- */
 
-static bool read_integer(struct tr_span text, int64_t *number)
-{
-    bool is_negative = text.size > 0 && text.text[0] == '-';
-    size_t at = is_negative;
-    uint64_t value = 0;
-    if (at == text.size || text.size - at > 19 || (text.text[at] == '0' && text.size > 1))
-        return false;
-    for (; at < text.size; at++) {
-        unsigned digit = (unsigned)(unsigned char)text.text[at] - '0';
-        if (digit > 9)
-            return false;
-        value = 10 * value + digit;
-    }
-    if (value > (uint64_t)INT64_MAX + is_negative)
-        return false;
-    *number = is_negative ? (int64_t)(0 - value) : (int64_t)value;
-    return true;
-}
-
-static struct tr_span write_integer(int64_t number, char text[INTEGER_MAX])
-{
-    uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    size_t at = INTEGER_MAX;
-    do {
-        text[--at] = (char)('0' + left % 10);
-        left /= 10;
-    } while (left > 0);
-    if (number < 0)
-        text[--at] = '-';
-    return (struct tr_span){text + at, INTEGER_MAX - at};
-}
-
 static void add(struct task *task)
 {
     int64_t by = task->command->number;
     int64_t number = 0;
-    char text[INTEGER_MAX];
-    if (task->is_there && !read_integer(task->result->value, &number)) {
+    char text[TR_INTEGER_MAX];
+    if (task->is_there && !tr_integer_read(task->result->value, &number)) {
         task->result->outcome = TR_KEY_NO_INTEGER;
         return;
     }
@@ -273,10 +241,10 @@ static void add(struct task *task)
         task->result->outcome = TR_KEY_OVERFLOW;
         return;
     }
-    if (!begin(task, task->command->key.size + INTEGER_MAX, true))
+    if (!begin(task, task->command->key.size + TR_INTEGER_MAX, true))
         return;
     task->result->number = number + by;
-    put(task, write_integer(number + by, text));
+    put(task, tr_integer_write(number + by, text));
 }
 
 /* Writes into the value that is there; a key that is absent has an empty one. */

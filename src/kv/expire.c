@@ -82,7 +82,6 @@ static void sweep(struct tr_kv *kv)
             tr_wheel_sweep_keep(&kv->wheel, entry);
         } else {
             kv->stale -= kv->stale > 0;
-            kv->stats.swept++;
         }
     }
 }

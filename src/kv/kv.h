@@ -35,7 +35,6 @@ struct tr_kv_stats {
     uint64_t expiring; /* of them, those that will */
     uint64_t bytes;    /* of keys and values */
     uint64_t expired;
-    uint64_t swept; /* entries of the wheel */
 };
 
 /* A key has expired, and its callback is to be made: the pair is good for the call. False: there is

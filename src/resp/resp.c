@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "resp/resp.h"
 
+#include "base/integer.h"
+
 #define ARGUMENT_LEAST 6 /* bytes of the shortest one: $0, and the ends of two lines */
 
 static enum tr_resp_state bad(struct tr_resp_command *command, enum tr_resp_fault fault)
@@ -19,26 +21,6 @@ static enum tr_resp_state more(struct tr_resp_command *command, size_t need)
 bool tr_resp_is(struct tr_span argument, const char *word)
 {
     return tr_span_equals_nocase(argument, (struct tr_span){word, strlen(word)});
-}
-
-bool tr_resp_integer(struct tr_span text, int64_t *number)
-{
-    bool is_negative = text.size > 0 && text.text[0] == '-';
-    size_t at = is_negative ? 1 : 0;
-    uint64_t most = (uint64_t)INT64_MAX + is_negative;
-    uint64_t value = 0;
-    if (at == text.size || text.size - at > 19 || (text.text[at] == '0' && text.size > 1))
-        return false;
-    for (; at < text.size; at++) {
-        unsigned digit = (unsigned)(unsigned char)text.text[at] - '0';
-        if (digit > 9)
-            return false;
-        value = 10 * value + digit; /* 19 digits are below 2^64 */
-    }
-    if (value > most)
-        return false;
-    *number = is_negative ? (int64_t)(0 - value) : (int64_t)value;
-    return true;
 }
 
 /* ---- an array of bulk strings ---- */
@@ -65,7 +47,7 @@ static enum tr_resp_state read_count(struct tr_resp_command *command, const char
     int64_t count = 0;
     if (!take_line(bytes, size, at, &line))
         return size > TR_RESP_LINE_MAX ? bad(command, TR_RESP_COUNT_LINE) : more(command, size + 1);
-    if (!tr_resp_integer(tr_span_from(line, 1), &count) || count > TR_RESP_ARGUMENTS_MAX)
+    if (!tr_integer_read(tr_span_from(line, 1), &count) || count > TR_RESP_ARGUMENTS_MAX)
         return bad(command, TR_RESP_COUNT);
     command->count = count > 0 ? (uint32_t)count : 0;
     return command->count > command->cap ? TR_RESP_ROOM : TR_RESP_COMMAND;
@@ -86,7 +68,7 @@ static enum tr_resp_state read_length(struct tr_resp_command *command, const cha
         command->found = bytes[start];
         return bad(command, TR_RESP_NO_LENGTH);
     }
-    bool is_number = line.size > 0 && tr_resp_integer(tr_span_from(line, 1), &number);
+    bool is_number = line.size > 0 && tr_integer_read(tr_span_from(line, 1), &number);
     if (!is_number || number < 0 || number > (int64_t)TR_RESP_BULK_MAX)
         return bad(command, TR_RESP_LENGTH);
     *length = (size_t)number;

@@ -59,7 +59,4 @@ enum tr_resp_state tr_resp_read(struct tr_resp_command *command, char *bytes, si
 /* Whether an argument is this word, whatever the case of its letters. */
 bool tr_resp_is(struct tr_span argument, const char *word);
 
-/* A decimal number as Redis reads it: no sign but a minus, no zeros in front, no spaces. */
-bool tr_resp_integer(struct tr_span text, int64_t *number);
-
 #endif

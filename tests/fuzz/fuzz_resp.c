@@ -2,6 +2,7 @@
 /* A stream of commands, which arrives in pieces of a size that the first byte chooses; each is read
  * as soon as it may be whole. Its arguments are taken for patterns, texts and numbers. */
 #include "base/assert.h"
+#include "base/integer.h"
 #include "resp/glob.h"
 #include "resp/resp.h"
 
@@ -17,7 +18,7 @@ static void use(const struct tr_resp_command *command, const char *start, const 
     for (uint32_t i = 0; i < command->count; i++) {
         struct tr_span argument = command->arguments[i];
         TR_ASSERT(argument.text >= start && argument.text + argument.size <= end);
-        tr_resp_integer(argument, &number);
+        tr_integer_read(argument, &number);
         if (i > 0 && argument.size < 64)
             tr_glob_matches(command->arguments[i - 1], argument);
     }

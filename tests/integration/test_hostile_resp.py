@@ -172,3 +172,5 @@ def test_skipped_replies(node):
     assert client.reply() == b"+PONG"
     client.stream.sendall(encode("CLIENT", "REPLY", "OFF") + encode("PING") + encode("CLIENT", "REPLY", "ON"))
     assert client.reply() == b"+OK"
+    client.stream.sendall(encode("CLIENT", "REPLY", "OFF") + encode("QUIT"))
+    assert client.file.read() == b""  # it closes, without a word

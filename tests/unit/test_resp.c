@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/integer.h"
 #include "resp/resp.h"
 #include "unit.h"
 
@@ -212,11 +213,11 @@ static void integers_are_read_as_redis_reads_them(void **state)
     int64_t number = 7;
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_true(tr_resp_integer(good[i].text, &number));
+        assert_true(tr_integer_read(good[i].text, &number));
         assert_true(number == good[i].number);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_false(tr_resp_integer(bad[i], &number));
+        assert_false(tr_integer_read(bad[i], &number));
 }
 
 int main(void)

@@ -248,6 +248,11 @@ static size_t take_commands(struct tr_connection *connection, char *bytes, size_
         return size;
     }
     mark(connection, batch);
+    if (session->closes && session->mark_count == 0 && !connection->is_closing) {
+        connection->is_closing = true; /* nothing was to be said */
+        if (connection->stream.out_size == 0)
+            tr_connection_close(connection);
+    }
     if (session->is_again && !connection->stream.is_closed)
         link_held(connection); /* it goes on when the log has written something */
     return start;
@@ -372,8 +377,6 @@ static void on_gone(struct tr_stream *stream)
     unlink_held(session);
     tr_resp_out_free(&session->out);
     free(session->name);
-    free(session->library_name);
-    free(session->library_version);
     free(session);
     tr_connection_free(stream);
 }

@@ -28,12 +28,9 @@ struct tr_resp_mark {
 struct tr_resp_session {
     uint64_t id;
     char *name; /* NULL: it has none */
-    char *library_name;
-    char *library_version;
     uint64_t since_ms;
     const struct tr_resp_verb *last;                                 /* what it asked for last */
     enum { TR_RESP_ANSWERS, TR_RESP_SKIPS, TR_RESP_IS_SILENT } mode; /* CLIENT REPLY */
-    bool is_proven; /* it knows the cluster's secret */
 
     struct tr_resp_out out; /* replies that are held */
     struct tr_resp_mark marks[TR_RESP_MARKS];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/front/resp_ask.h"
+#include "base/integer.h"
 
 static void put_refusal(struct tr_resp_call *call, enum tr_result refusal)
 {
@@ -53,7 +54,7 @@ void tr_resp_put_value(struct tr_resp_call *call, const struct tr_key_result *re
 
 bool tr_resp_get_integer(struct tr_resp_call *call, struct tr_span text, int64_t *number)
 {
-    if (tr_resp_integer(text, number))
+    if (tr_integer_read(text, number))
         return true;
     tr_resp_put_error(call->out, TR_RESP_NOT_INTEGER);
     return false;

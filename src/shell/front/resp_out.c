@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/front/resp_out.h"
 
+#include "base/integer.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,19 +50,11 @@ void tr_resp_put_raw(struct tr_resp_out *out, const char *bytes, size_t size)
 /* A mark, a number, the end of a line. */
 static void put_head(struct tr_resp_out *out, char mark, int64_t number)
 {
-    char text[24];
-    size_t at = sizeof text;
-    uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    text[--at] = '\n';
-    text[--at] = '\r';
-    do {
-        text[--at] = (char)('0' + left % 10);
-        left /= 10;
-    } while (left > 0);
-    if (number < 0)
-        text[--at] = '-';
-    text[--at] = mark;
-    tr_resp_put_raw(out, text + at, sizeof text - at);
+    char text[TR_INTEGER_MAX];
+    struct tr_span digits = tr_integer_write(number, text);
+    tr_resp_put_raw(out, &mark, 1);
+    tr_resp_put_raw(out, digits.text, digits.size);
+    tr_resp_put_raw(out, "\r\n", 2);
 }
 
 void tr_resp_put_simple(struct tr_resp_out *out, const char *text)

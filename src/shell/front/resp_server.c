@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that are about the connection and the server, as clients insist on them. */
+#include "base/integer.h"
 #include "resp/glob.h"
 #include "shell/front/resp_ask.h"
 
@@ -51,7 +52,6 @@ void tr_resp_reset(struct tr_resp_call *call)
 {
     struct tr_resp_session *session = call->session;
     session->mode = TR_RESP_ANSWERS;
-    session->is_proven = false;
     session->out.is_third = false;
     set_text(&session->name, (struct tr_span){NULL, 0});
     tr_resp_put_simple(call->out, "RESET");
@@ -60,7 +60,7 @@ void tr_resp_reset(struct tr_resp_call *call)
 void tr_resp_select(struct tr_resp_call *call)
 {
     int64_t number = 0;
-    if (!tr_resp_integer(call->arguments[1], &number))
+    if (!tr_integer_read(call->arguments[1], &number))
         tr_resp_put_error(call->out, TR_RESP_NOT_INTEGER);
     else if (number > INT32_MAX || number < INT32_MIN)
         tr_resp_put_error(call->out, "ERR value is out of range, value must between -2147483648 "
@@ -142,7 +142,7 @@ void tr_resp_hello(struct tr_resp_call *call)
 {
     struct tr_resp_out *out = call->out;
     int64_t version = out->is_third ? 3 : 2;
-    if (call->count > 1 && !tr_resp_integer(call->arguments[1], &version)) {
+    if (call->count > 1 && !tr_integer_read(call->arguments[1], &version)) {
         tr_resp_put_error(out, "ERR Protocol version is not an integer or out of range");
         return;
     }
@@ -211,8 +211,6 @@ void tr_resp_client_setinfo(struct tr_resp_call *call)
                                 is_library ? "lib-name" : "lib-ver");
         return;
     }
-    set_text(is_library ? &call->session->library_name : &call->session->library_version,
-             call->arguments[3]);
     tr_resp_put_simple(call->out, "OK");
 }
 
@@ -312,7 +310,7 @@ static bool are_ids(struct tr_resp_call *call)
 {
     int64_t id = 0;
     for (uint32_t i = 3; i < call->count; i++) {
-        if (!tr_resp_integer(call->arguments[i], &id)) {
+        if (!tr_integer_read(call->arguments[i], &id)) {
             tr_resp_put_error(call->out, "ERR Invalid client ID");
             return false;
         }
@@ -324,7 +322,7 @@ static bool has_id(const struct tr_resp_call *call, uint64_t id)
 {
     int64_t number = 0;
     for (uint32_t i = 3; i < call->count; i++) {
-        if (tr_resp_integer(call->arguments[i], &number) && (uint64_t)number == id)
+        if (tr_integer_read(call->arguments[i], &number) && (uint64_t)number == id)
             return true;
     }
     return false;
@@ -369,7 +367,7 @@ void tr_resp_client_kill(struct tr_resp_call *call)
         tr_resp_put_error(call->out, TR_RESP_SYNTAX);
         return;
     }
-    if (!is_old && (!tr_resp_integer(call->arguments[3], &id) || id <= 0)) {
+    if (!is_old && (!tr_integer_read(call->arguments[3], &id) || id <= 0)) {
         tr_resp_put_error(call->out, "ERR client-id should be greater than 0");
         return;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands on all keys, and on two keys at once. */
+#include "base/integer.h"
 #include "resp/glob.h"
 #include "shell/front/resp_ask.h"
 
@@ -56,7 +57,7 @@ static bool read_scan_options(struct tr_resp_call *call, struct filter *filter, 
         struct tr_span word = call->arguments[i];
         bool has_next = i + 1 < call->count;
         if (tr_resp_is(word, "count") && has_next) {
-            if (!tr_resp_integer(call->arguments[i + 1], count)) {
+            if (!tr_integer_read(call->arguments[i + 1], count)) {
                 tr_resp_put_error(call->out, TR_RESP_NOT_INTEGER);
                 return false;
             }
@@ -265,7 +266,7 @@ void tr_resp_copy(struct tr_resp_call *call)
         bool is_base = tr_resp_is(call->arguments[i], "db") && i + 1 < call->count;
         if (tr_resp_is(call->arguments[i], "replace")) {
             replaces = true;
-        } else if (is_base && !tr_resp_integer(call->arguments[++i], &number)) {
+        } else if (is_base && !tr_integer_read(call->arguments[++i], &number)) {
             tr_resp_put_error(call->out, TR_RESP_NOT_INTEGER);
             return;
         } else if (!is_base || number != 0) {
