@@ -56,11 +56,6 @@ static void fill_body(struct world *world, uint32_t number)
     };
 }
 
-static bool is_open(const struct sim_write *write)
-{
-    return write->asked_ms > 0 && !write->is_acked && !write->is_refused && !write->is_maybe;
-}
-
 /* The latest write to the id of an earlier timer; 0: none was found. */
 static uint32_t pick_write(struct world *world)
 {
@@ -74,7 +69,8 @@ static uint32_t pick_write(struct world *world)
         while (world->model.writes[number].replaced_by != 0)
             number = world->model.writes[number].replaced_by;
         const struct sim_write *write = &world->model.writes[number];
-        bool is_free = !is_open(write) && !is_open(&world->model.writes[write->races]);
+        bool is_free =
+            !sim_write_is_open(write) && !sim_write_is_open(&world->model.writes[write->races]);
         if (write->id != 0 && is_free && !write->has_key)
             return number;
     }

@@ -146,6 +146,11 @@ void sim_model_deliver(struct sim_model *model, uint32_t number, uint64_t sequen
         write->delivered_ms[sequence - 1] = now_ms;
 }
 
+bool sim_write_is_open(const struct sim_write *write)
+{
+    return write->asked_ms > 0 && !write->is_acked && !write->is_refused && !write->is_maybe;
+}
+
 void sim_model_forsake(struct sim_model *model, uint32_t number)
 {
     struct sim_write *write = &model->writes[number];

@@ -74,6 +74,9 @@ void sim_model_free(struct sim_model *model);
 /* A new write; returns its number. */
 uint32_t sim_model_ask(struct sim_model *model, struct sim_write write);
 
+/* Whether it was asked, and is not answered yet. */
+bool sim_write_is_open(const struct sim_write *write);
+
 /* Its node crashed before it was answered. */
 void sim_model_forsake(struct sim_model *model, uint32_t number);
 

@@ -29,9 +29,16 @@ static bool is_over_at(const struct world *world, uint32_t index, const struct t
     return false;
 }
 
-/* What another node knows, it must have been told, when both have been linked for a while. */
-static void check_known(struct world *world, uint32_t index, const struct tr_record *popped)
+/* What another node knows, it must have been told, when both have been linked for a while. A
+ * cancellation that is not answered is no such knowledge: it keeps its age when it is stamped
+ * anew. */
+static void check_known(struct world *world, uint32_t index, uint32_t write,
+                        const struct tr_record *popped)
 {
+    const struct sim_write *writes = world->model.writes;
+    if (sim_write_is_open(&writes[writes[write].races]) ||
+        sim_write_is_open(&writes[writes[write].replaced_by]))
+        return;
     for (uint32_t i = 0; i < world->machine_count; i++) {
         const struct link *link = &world->links[i < index ? i : index][i < index ? index : i];
         const struct machine *machine = &world->machines[i];
@@ -56,8 +63,9 @@ void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effec
     if (write < world->model.count)
         world->model.writes[write].fired_id = record.head.key.id;
     sim_model_fire(&world->model, write, sequence, world->now_ms, 0);
-    if (world->is_lone && !world->is_tight && !world->options->is_hostile)
-        check_known(world, index, &record);
+    if (world->is_lone && !world->is_tight && !world->options->is_hostile &&
+        write < world->model.count)
+        check_known(world, index, write, &record);
     unsigned status = world->is_healed ? 200 : world->receiver_status[write % RECEIVERS];
     struct sim_pending pending = {
         .what = HAPPENS_CALLBACK,
