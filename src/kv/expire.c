@@ -4,7 +4,7 @@
 #include "base/record.h"
 #include "kv/store.h"
 
-#define EXPIRE_SLICE 4096  /* pairs that go in a step, so that none is long */
+#define EXPIRE_SLICE 256   /* pairs that go in a step, so that none is long */
 #define STALE_MIN    65536 /* entries of the wheel that may be stale before it is swept */
 #define SWEEP_SLICE  2048
 #define SWEEP_SHARE  32    /* of what is stale, beside that: who makes more of it is kept up with */

@@ -7,8 +7,8 @@
 #include "log/reclaim.h"
 #include "wire/log_key.h"
 
-#define RECLAIM_SLICE  8192 /* pairs looked at in a step */
-#define FLUSH_SLICE    4096
+#define RECLAIM_SLICE  2048 /* pairs looked at in a step */
+#define FLUSH_SLICE    1024
 #define TELL_TIME_MS   200 /* between entries that say up to when keys have expired */
 #define FLUSH_AGAIN_MS 20  /* until a callback that could not be owed is tried again */
 #define ENTRY_BESIDE   24  /* bytes of a full entry beside key and value, about */

@@ -133,6 +133,18 @@ static void send_out(struct tr_stream *stream)
         stream->calls->on_sent(stream);
 }
 
+void tr_stream_send_now(struct tr_stream *stream)
+{
+    if (stream->is_blocked || stream->is_closed || stream->out_sent == stream->out_size)
+        return;
+    ssize_t sent = send(stream->file, stream->out + stream->out_sent,
+                        stream->out_size - stream->out_sent, MSG_NOSIGNAL);
+    if (sent > 0) {
+        stream->out_sent += (size_t)sent;
+        stream->sent += (size_t)sent;
+    }
+}
+
 void tr_stream_flush(struct tr_stream *stream)
 {
     unmark_dirty(stream);

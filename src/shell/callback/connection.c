@@ -116,7 +116,9 @@ void tr_callback_send(struct tr_callback_link *link)
     bool is_sent = link->tls == NULL
                        ? tr_stream_put(&link->stream, call->bytes, call->size)
                        : tr_tls_write(link->tls, call->bytes, call->size) && flush_tls(link);
-    if (!is_sent)
+    if (is_sent)
+        tr_stream_send_now(&link->stream); /* a turn of a flood of commands takes milliseconds */
+    else
         tr_callback_fail(link, TR_CALLBACK_UNREACHED);
 }
 
