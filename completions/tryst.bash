@@ -3,7 +3,7 @@
 
 _tryst() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
-    local shared="--strategy --replicas --levels --spread --partitions --node --json --help"
+    local shared="--strategy --replicas --levels --spread --partitions --per-node --node --json --help"
     local words=""
     if ((COMP_CWORD == 1)); then
         words="timer status cluster bench receive log place plan help --help --version"

@@ -86,7 +86,7 @@ struct tryst_place_node {
     const char *zone;      /* path from the outermost level, "region/rack", or NULL */
     uint64_t weight;       /* 32.32; 0 is no weight at all but "not given", and counts as one */
     uint32_t position;     /* `keyspace`: its partition, if has_position */
-    uint32_t has_position; /* otherwise it takes the middle of the widest gap */
+    uint32_t has_position; /* otherwise one or more are chosen for it (docs/placement.md) */
 };
 
 /* Replaces hash functions, for tests that want to choose the values. Any member may be NULL. */
@@ -139,6 +139,28 @@ tryst_place_map_init(struct tryst_place_map *map, size_t size,
                      const struct tryst_place_config *config, const struct tryst_place_node *nodes,
                      size_t node_count, size_t *fault);
 
+/* `keyspace@2`: a node may have several positions. */
+struct tryst_place_given {
+    const uint32_t *positions;
+    size_t count; /* 0: the node's own, or they are chosen */
+};
+
+struct tryst_place_positions {
+    const struct tryst_place_given *given; /* of each node of the list, or NULL */
+    uint32_t per_node; /* that are chosen for a node; 0: 16, or 1 of less than 1024 partitions */
+};
+
+/* As tryst_place_map_size and tryst_place_map_init, with such positions (or NULL). */
+TRYST_PLACE_API size_t tryst_place_keyspace_size(const struct tryst_place_config *config,
+                                                 const struct tryst_place_positions *positions,
+                                                 const struct tryst_place_node *nodes,
+                                                 size_t node_count);
+TRYST_PLACE_API enum tryst_place_status
+tryst_place_keyspace_init(struct tryst_place_map *map, size_t size,
+                          const struct tryst_place_config *config,
+                          const struct tryst_place_positions *positions,
+                          const struct tryst_place_node *nodes, size_t node_count, size_t *fault);
+
 /* One line that says what is wrong, without a full stop. */
 TRYST_PLACE_API const char *tryst_place_status_text(enum tryst_place_status status);
 
@@ -183,8 +205,11 @@ TRYST_PLACE_API size_t tryst_place_lookup_many(const struct tryst_place_map *map
 TRYST_PLACE_API size_t tryst_place_node_count(const struct tryst_place_map *map);
 TRYST_PLACE_API const char *tryst_place_node_name(const struct tryst_place_map *map, size_t node);
 TRYST_PLACE_API uint64_t tryst_place_node_weight(const struct tryst_place_map *map, size_t node);
-/* The partition of a node of `keyspace`, given or chosen; of another strategy's 0. */
+/* The first partition of a node of `keyspace`, given or chosen; of another strategy's 0. */
 TRYST_PLACE_API uint32_t tryst_place_node_position(const struct tryst_place_map *map, size_t node);
+/* All of them, in the map's memory, and how many there are; of another strategy's none. */
+TRYST_PLACE_API size_t tryst_place_node_positions(const struct tryst_place_map *map, size_t node,
+                                                  const uint32_t **positions);
 /* The server hash of a node of `chronos`, clashes settled; of another strategy's node its seed. */
 TRYST_PLACE_API uint64_t tryst_place_node_hash(const struct tryst_place_map *map, size_t node);
 /* The partitions of `keyspace`; of another strategy 0. */

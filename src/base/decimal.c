@@ -57,3 +57,16 @@ uint64_t tr_decimal_fraction(const struct tr_decimal *decimal, tr_u128 scale)
     TR_ASSERT(value == 0 || value < scale);
     return (uint64_t)value;
 }
+
+uint64_t tr_decimal_fraction_up(const struct tr_decimal *decimal, uint64_t scale)
+{
+    tr_u128 value = 0;
+    bool is_more = false;
+    for (size_t i = decimal->fraction_size; i > 0; i--) {
+        value = (tr_u128)(decimal->fraction[i - 1] - '0') * scale + value;
+        is_more |= value % 10 != 0;
+        value /= 10;
+    }
+    TR_ASSERT(value <= scale);
+    return (uint64_t)value + is_more;
+}

@@ -29,4 +29,7 @@ uint64_t tr_decimal_whole(const struct tr_decimal *decimal);
 /* floor(fraction x scale), exactly, for a scale up to 2^64. */
 uint64_t tr_decimal_fraction(const struct tr_decimal *decimal, tr_u128 scale);
 
+/* The same, rounded up; it may be the scale. */
+uint64_t tr_decimal_fraction_up(const struct tr_decimal *decimal, uint64_t scale);
+
 #endif

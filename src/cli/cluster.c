@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define REPLICAS_MAX TRYST_PLACE_NODES_MAX
+#define PER_NODE_MAX 4096
 
 struct tr_cluster_settings tr_cluster_defaults(const char *command)
 {
@@ -29,6 +30,8 @@ bool tr_cluster_take(struct tr_cluster_settings *settings, const struct tr_optio
     case TR_OPTION_PARTITIONS:
         return tr_option_number(options, "--partitions", 1, TRYST_PLACE_PARTITIONS_MAX,
                                 &settings->partitions);
+    case TR_OPTION_PER_NODE:
+        return tr_option_number(options, "--per-node", 1, PER_NODE_MAX, &settings->per_node);
     case TR_OPTION_JSON:
         settings->as_json = true;
         return true;
@@ -51,6 +54,7 @@ static void grow(struct tr_node_list *list)
     list->cap = list->cap == 0 ? 16 : 2 * list->cap;
     list->specs = tr_reallocate(list->specs, list->cap, sizeof *list->specs);
     list->nodes = tr_reallocate(list->nodes, list->cap, sizeof *list->nodes);
+    list->given = tr_reallocate(list->given, list->cap, sizeof *list->given);
 }
 
 static char *copy_span(struct tr_span span)
@@ -70,6 +74,7 @@ static void append(struct tr_node_list *list, const struct tr_node_spec *spec,
     node.name = copy_span(spec->name);
     node.zone = copy_span(spec->zone);
     list->specs[list->count] = *spec;
+    list->given[list->count] = (struct tryst_place_given){.count = 0};
     list->nodes[list->count++] = node;
 }
 
@@ -100,6 +105,7 @@ void tr_node_list_fini(struct tr_node_list *list)
     }
     free(list->specs);
     free(list->nodes);
+    free(list->given);
     *list = (struct tr_node_list){.count = 0};
 }
 
@@ -126,7 +132,8 @@ static bool check_uses(const struct tr_cluster_settings *settings)
 {
     return check_use(settings, "--levels", settings->levels != NULL, "crush") &&
            check_use(settings, "--spread", settings->spread != NULL, "crush") &&
-           check_use(settings, "--partitions", settings->partitions != 0, "keyspace");
+           check_use(settings, "--partitions", settings->partitions != 0, "keyspace") &&
+           check_use(settings, "--per-node", settings->per_node != 0, "keyspace");
 }
 
 /* Levels of a path of names with `separator` between them. */
@@ -242,6 +249,14 @@ static void find_positions(const struct tr_cluster_settings *settings, struct tr
     }
 }
 
+static bool has_given(const struct tr_node_list *list)
+{
+    bool has = false;
+    for (size_t i = 0; i < list->count; i++)
+        has |= list->given[i].count > 0;
+    return has;
+}
+
 struct tryst_place_map *tr_cluster_map(const struct tr_cluster_settings *settings,
                                        struct tr_node_list *list)
 {
@@ -251,11 +266,14 @@ struct tryst_place_map *tr_cluster_map(const struct tr_cluster_settings *setting
         !find_spread(settings, &config.spread))
         return NULL;
     find_positions(settings, list);
-    size_t size = tryst_place_map_size(&config, list->nodes, list->count);
+    const struct tryst_place_positions several = {list->given, (uint32_t)settings->per_node};
+    const struct tryst_place_positions *positions =
+        has_given(list) || settings->per_node != 0 ? &several : NULL;
+    size_t size = tryst_place_keyspace_size(&config, positions, list->nodes, list->count);
     struct tryst_place_map *map = tr_allocate(size, 1);
     size_t fault = list->count;
     enum tryst_place_status status =
-        tryst_place_map_init(map, size, &config, list->nodes, list->count, &fault);
+        tryst_place_keyspace_init(map, size, &config, positions, list->nodes, list->count, &fault);
     if (status == TRYST_PLACE_OK)
         return map;
     say_fault(settings, list, status, fault);

@@ -18,6 +18,7 @@ enum {
     TR_OPTION_LEVELS,
     TR_OPTION_SPREAD,
     TR_OPTION_PARTITIONS,
+    TR_OPTION_PER_NODE,
     TR_OPTION_NODE,
     TR_OPTION_JSON,
     TR_OPTION_HELP,
@@ -28,9 +29,9 @@ enum {
 #define TR_CLUSTER_OPTIONS                                                                         \
     {"--strategy", true, TR_OPTION_STRATEGY}, {"--replicas", true, TR_OPTION_REPLICAS},            \
     {"--levels", true, TR_OPTION_LEVELS}, {"--spread", true, TR_OPTION_SPREAD},                    \
-    {"--partitions", true, TR_OPTION_PARTITIONS}, {"--node", true, TR_OPTION_NODE},                \
-    {"--json", false, TR_OPTION_JSON}, {"--help", false, TR_OPTION_HELP},                          \
-    {"-h", false, TR_OPTION_HELP}
+    {"--partitions", true, TR_OPTION_PARTITIONS}, {"--per-node", true, TR_OPTION_PER_NODE},        \
+    {"--node", true, TR_OPTION_NODE}, {"--json", false, TR_OPTION_JSON},                           \
+    {"--help", false, TR_OPTION_HELP}, {"-h", false, TR_OPTION_HELP}
 /* clang-format on */
 
 /* What was asked for, before it is checked as a whole. */
@@ -41,6 +42,7 @@ struct tr_cluster_settings {
     const char *spread; /* NULL: the outermost */
     uint64_t replicas;
     uint64_t partitions; /* 0: not given */
+    uint64_t per_node;   /* positions that are chosen; 0: not given */
     bool as_json;
     bool wants_help;
 };
@@ -50,10 +52,11 @@ struct tr_cluster_settings tr_cluster_defaults(const char *command);
 /* Takes one of the shared options but --node; false if it was wrong, and said so. */
 bool tr_cluster_take(struct tr_cluster_settings *settings, const struct tr_options *options);
 
-/* The nodes, as specs and as the library wants them. Both have `count` entries. */
+/* The nodes, as specs and as the library wants them. Each has `count` entries. */
 struct tr_node_list {
     struct tr_node_spec *specs;
     struct tryst_place_node *nodes;
+    struct tryst_place_given *given; /* positions, in a map's memory */
     size_t count;
     size_t cap;
 };

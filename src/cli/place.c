@@ -121,6 +121,17 @@ static bool parse_id(const char *text, uint64_t *id)
     return true;
 }
 
+/* The partition or the point of the circle that a key at this position has. */
+static uint64_t point_of(const struct tryst_place_map *map, const struct tr_decimal *position)
+{
+    uint64_t partitions = tryst_place_partitions(map);
+    if (partitions == 0)
+        return tr_decimal_fraction(position, (tr_u128)1 << 64);
+    if (strcmp(tryst_place_strategy(map), "keyspace@1") == 0)
+        return tr_decimal_fraction(position, partitions);
+    return tr_decimal_fraction_up(position, partitions) % partitions;
+}
+
 static bool key_at_position(const struct request *request, const struct tryst_place_map *map,
                             const char *text, struct tryst_place_key *key)
 {
@@ -129,11 +140,7 @@ static bool key_at_position(const struct request *request, const struct tryst_pl
         tr_usage_error("place", "key '%s': a position is a number in [0,1), such as .25", text);
         return false;
     }
-    bool is_keyspace = strncmp(tryst_place_strategy(map), "keyspace@", 9) == 0;
-    tr_u128 circle =
-        is_keyspace ? (tr_u128)tr_cluster_partitions(&request->settings) : (tr_u128)1 << 64;
-    enum tryst_place_status status =
-        tryst_place_key_at(map, tr_decimal_fraction(&position, circle), key);
+    enum tryst_place_status status = tryst_place_key_at(map, point_of(map, &position), key);
     if (status != TRYST_PLACE_OK)
         tr_usage_error("place", "--positions: %s (strategy %s)", tryst_place_status_text(status),
                        request->settings.strategy);

@@ -96,18 +96,21 @@ static bool check_removed(const struct request *request)
 }
 
 /* The nodes afterwards: those that stay, then those that are added. One that stays keeps its
- * position, also one that was chosen for it. */
+ * positions, also those that were chosen for it. */
 static void make_after(struct request *request, const struct tryst_place_map *before)
 {
-    bool has_positions = strncmp(tryst_place_strategy(before), "keyspace@", 9) == 0;
     for (size_t i = 0; i < request->before.count; i++) {
         if (is_removed(request, request->before.nodes[i].name))
             continue;
         tr_node_list_copy(&request->after, &request->before, i);
-        struct tryst_place_node *node = &request->after.nodes[request->after.count - 1];
-        if (has_positions) {
-            node->has_position = 1;
-            node->position = tryst_place_node_position(before, i);
+        size_t after = request->after.count - 1;
+        const uint32_t *positions = NULL;
+        size_t count = tryst_place_node_positions(before, i, &positions);
+        if (count == 1) {
+            request->after.nodes[after].has_position = 1;
+            request->after.nodes[after].position = positions[0];
+        } else {
+            request->after.given[after] = (struct tryst_place_given){positions, count};
         }
     }
     for (size_t i = 0; i < request->added.count; i++)

@@ -31,11 +31,11 @@ enum tryst_place_status tryst_place_key_at(const struct tryst_place_map *map, ui
         key->bits = position;
         return TRYST_PLACE_OK;
     }
-    if (map->strategy != &tr_strategy_keyspace)
+    if (!tr_map_is_keyspace(map))
         return TRYST_PLACE_POSITION_UNUSED;
     if (position >= map->keyspace.partitions)
         return TRYST_PLACE_BAD_POSITION;
-    key->bits = tr_keyspace_key_at(&map->keyspace, position);
+    key->bits = tr_keyspace_key_at(map, position);
     return TRYST_PLACE_OK;
 }
 

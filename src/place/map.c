@@ -12,8 +12,9 @@
 #include <string.h>
 
 static const struct tr_strategy *const strategies[] = {
-    &tr_strategy_chronos,  &tr_strategy_rendezvous, &tr_strategy_carp, &tr_strategy_virtual,
-    &tr_strategy_skeleton, &tr_strategy_crush,      &tr_strategy_ring, &tr_strategy_keyspace,
+    &tr_strategy_chronos, &tr_strategy_rendezvous, &tr_strategy_carp,
+    &tr_strategy_virtual, &tr_strategy_skeleton,   &tr_strategy_crush,
+    &tr_strategy_ring,    &tr_strategy_keyspace_1, &tr_strategy_keyspace_2,
 };
 
 #define STRATEGY_COUNT (sizeof strategies / sizeof strategies[0])
@@ -23,22 +24,25 @@ const char *tryst_place_strategy_name(size_t index)
     return index < STRATEGY_COUNT ? strategies[index]->name : NULL;
 }
 
-/* The names in the table carry their version; a caller may leave it out to get the newest. */
+/* The names in the table carry their version, older ones first; a caller may leave it out to get the
+ * newest. */
 static enum tryst_place_status find_strategy(const char *text, const struct tr_strategy **found)
 {
     if (text == NULL)
         return TRYST_PLACE_UNKNOWN_STRATEGY;
     size_t bare = strcspn(text, "@");
+    enum tryst_place_status status = TRYST_PLACE_UNKNOWN_STRATEGY;
     for (size_t i = 0; i < STRATEGY_COUNT; i++) {
         const char *name = strategies[i]->name;
         if (strcspn(name, "@") != bare || memcmp(name, text, bare) != 0)
             continue;
-        if (text[bare] != '\0' && strcmp(text + bare, name + bare) != 0)
-            return TRYST_PLACE_UNKNOWN_VERSION;
-        *found = strategies[i];
-        return TRYST_PLACE_OK;
+        bool is_it = text[bare] == '\0' || strcmp(text + bare, name + bare) == 0;
+        if (is_it)
+            *found = strategies[i];
+        if (is_it || status != TRYST_PLACE_OK)
+            status = is_it ? TRYST_PLACE_OK : TRYST_PLACE_UNKNOWN_VERSION;
     }
-    return TRYST_PLACE_UNKNOWN_STRATEGY;
+    return status;
 }
 
 /* Levels of a zone path, or 0 if one of them is empty or the path is too long. */
@@ -108,6 +112,8 @@ static enum tryst_place_status check(const struct tr_strategy *strategy, struct 
 {
     build->fault = node_count;
     enum tryst_place_status status = check_config(strategy, build->config, node_count);
+    if (status == TRYST_PLACE_OK && build->positions != NULL && strategy != &tr_strategy_keyspace_2)
+        status = TRYST_PLACE_POSITION_UNUSED;
     if (status != TRYST_PLACE_OK)
         return status;
     for (size_t i = 0; i < node_count; i++) {
@@ -212,9 +218,16 @@ static struct tryst_place_map empty_map(const struct tr_strategy *strategy,
 size_t tryst_place_map_size(const struct tryst_place_config *config,
                             const struct tryst_place_node *nodes, size_t node_count)
 {
+    return tryst_place_keyspace_size(config, NULL, nodes, node_count);
+}
+
+size_t tryst_place_keyspace_size(const struct tryst_place_config *config,
+                                 const struct tryst_place_positions *positions,
+                                 const struct tryst_place_node *nodes, size_t node_count)
+{
     TR_ASSERT(config != NULL);
     const struct tr_strategy *strategy = NULL;
-    struct tr_build build = {.config = config, .nodes = nodes};
+    struct tr_build build = {.config = config, .nodes = nodes, .positions = positions};
     if (find_strategy(config->strategy, &strategy) != TRYST_PLACE_OK ||
         check(strategy, &build, node_count) != TRYST_PLACE_OK)
         return sizeof(struct tryst_place_map);
@@ -231,9 +244,19 @@ enum tryst_place_status tryst_place_map_init(struct tryst_place_map *map, size_t
                                              const struct tryst_place_node *nodes,
                                              size_t node_count, size_t *fault)
 {
+    return tryst_place_keyspace_init(map, size, config, NULL, nodes, node_count, fault);
+}
+
+enum tryst_place_status tryst_place_keyspace_init(struct tryst_place_map *map, size_t size,
+                                                  const struct tryst_place_config *config,
+                                                  const struct tryst_place_positions *positions,
+                                                  const struct tryst_place_node *nodes,
+                                                  size_t node_count, size_t *fault)
+{
     TR_ASSERT(config != NULL);
     const struct tr_strategy *strategy = NULL;
-    struct tr_build build = {.config = config, .nodes = nodes, .fault = node_count};
+    struct tr_build build = {
+        .config = config, .nodes = nodes, .positions = positions, .fault = node_count};
     enum tryst_place_status status = find_strategy(config->strategy, &strategy);
     if (status == TRYST_PLACE_OK)
         status = check(strategy, &build, node_count);
@@ -273,12 +296,21 @@ uint64_t tryst_place_node_weight(const struct tryst_place_map *map, size_t node)
     return map->weight[map->numbered[node]];
 }
 
-uint32_t tryst_place_node_position(const struct tryst_place_map *map, size_t node)
+size_t tryst_place_node_positions(const struct tryst_place_map *map, size_t node,
+                                  const uint32_t **positions)
 {
     TR_ASSERT(node < map->count);
-    if (map->strategy != &tr_strategy_keyspace)
+    if (!tr_map_is_keyspace(map))
         return 0;
-    return map->keyspace.of_node[map->numbered[node]];
+    const struct tr_keyspace *ring = &map->keyspace;
+    *positions = ring->place + ring->start[node];
+    return ring->start[node + 1] - ring->start[node];
+}
+
+uint32_t tryst_place_node_position(const struct tryst_place_map *map, size_t node)
+{
+    const uint32_t *positions = NULL;
+    return tryst_place_node_positions(map, node, &positions) > 0 ? positions[0] : 0;
 }
 
 uint64_t tryst_place_node_hash(const struct tryst_place_map *map, size_t node)
@@ -291,7 +323,7 @@ uint64_t tryst_place_node_hash(const struct tryst_place_map *map, size_t node)
 
 uint64_t tryst_place_partitions(const struct tryst_place_map *map)
 {
-    return map->strategy == &tr_strategy_keyspace ? map->keyspace.partitions : 0;
+    return tr_map_is_keyspace(map) ? map->keyspace.partitions : 0;
 }
 
 const char *tryst_place_strategy(const struct tryst_place_map *map)

@@ -32,9 +32,10 @@ void *tr_room_take(struct tr_room *room, size_t count, size_t size);
 /* What a strategy needs to know of the nodes to size and build its part. */
 struct tr_build {
     const struct tryst_place_config *config;
-    const struct tryst_place_node *nodes; /* the caller's list */
-    size_t depth;                         /* levels of every zone */
-    size_t fault;                         /* out: the list index at fault */
+    const struct tryst_place_node *nodes;          /* the caller's list */
+    const struct tryst_place_positions *positions; /* several for each node, or NULL */
+    size_t depth;                                  /* levels of every zone */
+    size_t fault;                                  /* out: the list index at fault */
 };
 
 struct tr_strategy {
@@ -103,11 +104,18 @@ struct tr_ring {
 
 struct tr_keyspace {
     uint64_t partitions;
+    uint32_t *place;    /* positions in the order of the list, */
+    uint32_t *start;    /* those of each node of it together, and the end */
     uint32_t *position; /* sorted */
     uint32_t *owner;    /* of each position */
     uint32_t *bucket;   /* first position of each of 256 equal arcs, and the end */
-    uint32_t *of_node;  /* position of each node */
+    uint32_t count;     /* positions */
     unsigned shift;
+
+    /* While building. */
+    uint32_t *before;   /* the position before that of each place, round the circle */
+    uint32_t *owner_of; /* of each place */
+    uint64_t *worth;    /* a tree of the shares that can be split */
 };
 
 struct tryst_place_map {
@@ -137,10 +145,17 @@ extern const struct tr_strategy tr_strategy_virtual;
 extern const struct tr_strategy tr_strategy_skeleton;
 extern const struct tr_strategy tr_strategy_crush;
 extern const struct tr_strategy tr_strategy_ring;
-extern const struct tr_strategy tr_strategy_keyspace;
+extern const struct tr_strategy tr_strategy_keyspace_1;
+extern const struct tr_strategy tr_strategy_keyspace_2;
 
-/* The key of a partition. */
-uint64_t tr_keyspace_key_at(const struct tr_keyspace *ring, uint64_t partition);
+/* Whether the map is a ring of partitions. */
+static inline bool tr_map_is_keyspace(const struct tryst_place_map *map)
+{
+    return (map->strategy->uses & TR_USES_POSITION) != 0;
+}
+
+/* A key of a partition. */
+uint64_t tr_keyspace_key_at(const struct tryst_place_map *map, uint64_t partition);
 
 /* Takes an array for a kernel to read: `count` numbers and a spare block. */
 uint32_t *tr_lanes_take(struct tr_room *room, size_t count);

@@ -9,6 +9,7 @@
  * there.
  */
 #include "base/assert.h"
+#include "place/distinct.h"
 #include "place/map.h"
 
 #include <string.h>
@@ -115,52 +116,21 @@ static size_t first_token(const struct tr_ring *ring, uint64_t point)
     return at < ring->count ? at : 0;
 }
 
-static bool is_new(const uint32_t *numbers, size_t count, uint32_t node)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (numbers[i] == node)
-            return false;
-    }
-    return true;
-}
-
-/* Like is_new, by a bit per node, which it sets. */
-static bool mark_new(uint8_t *marks, uint32_t node)
-{
-    uint8_t bit = (uint8_t)(1u << node % 8);
-    bool was_new = !(marks[node / 8] & bit);
-    marks[node / 8] |= bit;
-    return was_new;
-}
-
-static size_t scratch_size(const struct tryst_place_map *map, size_t want)
-{
-    return want <= TR_FIELD_FEW ? 0 : (map->count + 7) / 8;
-}
-
 static void rank(const struct tryst_place_map *map, uint64_t key, size_t want, uint32_t *numbers,
                  void *scratch)
 {
     const struct tr_ring *ring = &map->ring;
-    bool are_few = want <= TR_FIELD_FEW;
-    TR_ASSERT(want <= map->count && (are_few || scratch != NULL));
-    if (!are_few)
-        memset(scratch, 0, (map->count + 7) / 8);
+    struct tr_distinct distinct = tr_distinct_start(map, want, numbers, scratch);
     size_t at = first_token(ring, key);
-    size_t found = 0;
-    for (size_t seen = 0; seen < ring->count && found < want; seen++) {
-        uint32_t node = ring->owner[at];
-        if (are_few ? is_new(numbers, found, node) : mark_new(scratch, node))
-            numbers[found++] = node;
+    while (tr_distinct_take(&distinct, ring->owner[at]))
         at = at + 1 < ring->count ? at + 1 : 0;
-    }
-    TR_ASSERT(found == want);
+    TR_ASSERT(distinct.found == want);
 }
 
 const struct tr_strategy tr_strategy_ring = {
     .name = "ring@1",
     .uses = TR_USES_WEIGHT,
     .build = build,
-    .scratch_size = scratch_size,
+    .scratch_size = tr_distinct_size,
     .rank = rank,
 };

@@ -27,8 +27,9 @@ def test_the_keyspace_session(tryst):
 
 def test_positions_are_exact_decimals(tryst):
     ring = nodes("a,at=0", "b,at=.1", "c,at=.3")
-    result = tryst("place", "--strategy", "keyspace", "--partitions", "10", "--replicas", "1", "--positions", *ring, ".1", ".10000001", ".3", ".4")
-    assert result.stdout == ".1\tb\n.10000001\tb\n.3\tc\n.4\ta\n"
+    asked = ["--partitions", "10", "--replicas", "1", "--positions", *ring, ".1", ".10000001", ".3", ".4"]
+    assert tryst("place", "--strategy", "keyspace@1", *asked).stdout == ".1\tb\n.10000001\tb\n.3\tc\n.4\ta\n"
+    assert tryst("place", "--strategy", "keyspace", *asked).stdout == ".1\tb\n.10000001\tc\n.3\tc\n.4\ta\n"
 
 
 def test_the_ring_takes_positions_too(tryst):

@@ -73,9 +73,11 @@ def test_a_weight_can_be_changed(tryst):
 
 
 def test_a_keyspace_node_that_stays_keeps_its_place(tryst):
-    arguments = ["--strategy", "keyspace", "--replicas", "1", "--node", "a", "--node", "b", "--node", "c"]
-    document = plan(tryst, *arguments, "--remove", "a")
+    arguments = ["--replicas", "1", "--node", "a", "--node", "b", "--node", "c"]
+    document = plan(tryst, "--strategy", "keyspace@1", *arguments, "--remove", "a")
     assert {(move["from"], move["to"]) for move in document["moves"]} == {("a", "c")}
+    document = plan(tryst, "--strategy", "keyspace", *arguments, "--remove", "a")
+    assert {move["from"] for move in document["moves"]} == {"a"}
 
 
 def test_the_table_has_every_node_and_the_totals(tryst):

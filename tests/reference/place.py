@@ -394,6 +394,47 @@ class Keyspace:
         )
 
 
+class Keyspace2:
+    """Several positions a node, each from the middle of the widest gap of the node that has most."""
+
+    uses = {"position"}
+
+    def __init__(self, nodes: list[Node], partitions: int = 1024):
+        self.partitions = partitions
+        self.owner: dict[int, int] = {}
+        for index, node in enumerate(nodes):
+            count = 1 if partitions < 1024 else 16
+            for _ in range(1 if node.position is not None else count):
+                position = self.middle(index) if node.position is None else node.position
+                if position >= partitions:
+                    raise PlacementError("outside the circle")
+                if position in self.owner:
+                    raise PlacementError("position taken")
+                self.owner[position] = index
+
+    def middle(self, index: int) -> int:
+        if not self.owner:
+            return 0
+        circle = sorted(self.owner)
+        gaps = [((end - start - 1) % self.partitions + 1, start, self.owner[end]) for start, end in zip(circle[-1:] + circle[:-1], circle)]
+        shares: dict[int, int] = {}
+        for width, _, node in gaps:
+            shares[node] = shares.get(node, 0) + width
+        able = {node for width, _, node in gaps if width >= 2 and (node != index or index == 0)}
+        if not able:
+            raise PlacementError("no position left")
+        most = min(able, key=lambda node: (-shares[node], node))
+        width, start, _ = min((gap for gap in gaps if gap[2] == most), key=lambda gap: (-gap[0], gap[1]))
+        return (start + width // 2) % self.partitions
+
+    def rank(self, key: int) -> list[int]:
+        result: list[int] = []
+        for position in sorted(self.owner, key=lambda position: (position - key) % self.partitions):
+            if self.owner[position] not in result:
+                result.append(self.owner[position])
+        return result
+
+
 def settle(hashes: list[int]) -> list[int]:
     taken: set[int] = set()
     result = []
@@ -425,7 +466,8 @@ STRATEGIES = {
     "skeleton": Skeleton,
     "crush": Crush,
     "ring": Ring,
-    "keyspace": Keyspace,
+    "keyspace@1": Keyspace,
+    "keyspace@2": Keyspace2,
 }
 
 
@@ -442,13 +484,15 @@ class Map:
     def key_of_id(self, number: int) -> int:
         if self.name == "chronos":
             return number
-        if self.name == "keyspace":
+        if self.name.startswith("keyspace"):
             return self.key_of_text(number.to_bytes(8, "little"))
         return mix(number)
 
     def key_of_text(self, text: bytes) -> int:
-        if self.name == "keyspace":
+        if self.name == "keyspace@1":
             return jenkins(text) * self.placement.partitions >> 32
+        if self.name == "keyspace@2":
+            return -(-jenkins(text) * self.placement.partitions >> 32) % self.placement.partitions
         return xxh3(text) if self.name == "chronos" else mix(xxh3(text))
 
     def order(self, key: int) -> list[int]:

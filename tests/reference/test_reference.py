@@ -40,7 +40,7 @@ def draw(rng: random.Random, strategy: str):
         zones = [b"/".join(rng.choice([b"a", b"a-b", b"b", b"c.d"]) for _ in range(depth)) for _ in names]
         if rng.random() < 0.7:
             options["spread"] = rng.randint(1, depth)
-    if strategy == "keyspace":
+    if strategy.startswith("keyspace"):
         options["partitions"] = rng.choice([rng.randint(4 * count, 2000 + 4 * count), 1 << 32, rng.randint(1 << 20, 1 << 32)])
         taken = iter(rng.sample(range(options["partitions"]), count))
         positions = [next(taken) if rng.random() < 0.5 else None for _ in names]

@@ -180,8 +180,8 @@ static void chronos_settles_many_clashes(void **state)
 static const uint32_t shriek_keys[] = {20, 25, 55, 75, 90};
 
 /* `held` lists, for each node in order, the keys on it. */
-static void expect_ring(const uint32_t *positions, size_t count, size_t replicas,
-                        const char *const *held)
+static void expect_ring_of(const char *strategy, uint32_t partitions, const uint32_t *positions,
+                           size_t count, size_t replicas, const char *const *held)
 {
     struct tryst_place_node nodes[8];
     char names[8][32];
@@ -189,14 +189,15 @@ static void expect_ring(const uint32_t *positions, size_t count, size_t replicas
     for (size_t i = 0; i < count; i++) {
         snprintf(names[i], sizeof names[i], "n%zu", i);
         nodes[i] = (struct tryst_place_node){
-            .name = names[i], .has_position = 1, .position = positions[i]};
+            .name = names[i], .has_position = 1, .position = positions[i] * partitions / 100};
     }
     struct tryst_place_map *map = unit_map(
-        &(struct tryst_place_config){.strategy = "keyspace", .partitions = 100}, nodes, count);
+        &(struct tryst_place_config){.strategy = strategy, .partitions = partitions}, nodes, count);
     for (size_t k = 0; k < UNIT_COUNT(shriek_keys); k++) {
         struct tryst_place_key key;
         uint32_t found[8];
-        assert_int_equal(tryst_place_key_at(map, shriek_keys[k], &key), TRYST_PLACE_OK);
+        uint32_t partition = shriek_keys[k] * partitions / 100;
+        assert_int_equal(tryst_place_key_at(map, partition, &key), TRYST_PLACE_OK);
         tryst_place_lookup(map, key, replicas, found, NULL);
         for (size_t i = 0; i < replicas; i++) {
             size_t used = strlen(actual[found[i]]);
@@ -205,6 +206,38 @@ static void expect_ring(const uint32_t *positions, size_t count, size_t replicas
     }
     for (size_t i = 0; i < count; i++)
         assert_string_equal(actual[i], held[i]);
+    free(map);
+}
+
+static void expect_ring(const uint32_t *positions, size_t count, size_t replicas,
+                        const char *const *held)
+{
+    for (uint32_t partitions = 20; partitions <= 100; partitions += 80) {
+        expect_ring_of("keyspace@1", partitions, positions, count, replicas, held);
+        expect_ring_of("keyspace@2", partitions, positions, count, replicas, held);
+    }
+}
+
+/* A key between two partitions belongs to the one after it: .73 of four partitions to .75. */
+static void a_key_does_not_belong_to_a_node_before_it(void **state)
+{
+    (void)state;
+    const struct tryst_place_node nodes[] = {{.name = "0", .has_position = 1},
+                                             {.name = ".25", .has_position = 1, .position = 1},
+                                             {.name = ".5", .has_position = 1, .position = 2},
+                                             {.name = ".75", .has_position = 1, .position = 3}};
+    struct tryst_place_map *map =
+        unit_map(&(struct tryst_place_config){.strategy = "keyspace@2", .partitions = 4}, nodes, 4);
+    static const struct {
+        double fraction;
+        uint32_t node;
+    } cases[] = {{0, 0}, {.01, 1}, {.25, 1}, {.26, 2}, {.73, 3}, {.75, 3}, {.76, 0}, {.99, 0}};
+    for (size_t i = 0; i < UNIT_COUNT(cases); i++) {
+        struct tryst_place_key key = {(uint64_t)(cases[i].fraction * 4294967296)};
+        uint32_t found;
+        tryst_place_lookup(map, key, 1, &found, NULL);
+        assert_int_equal(found, cases[i].node);
+    }
     free(map);
 }
 
@@ -241,9 +274,67 @@ static void nodes_without_a_position_take_the_widest_gap(void **state)
         {.name = "e"}, {.name = "f"}};
     const uint32_t positions[] = {0, 512, 256, 1000, 756, 128};
     struct tryst_place_map *map =
-        unit_map(&(struct tryst_place_config){.strategy = "keyspace"}, nodes, 6);
+        unit_map(&(struct tryst_place_config){.strategy = "keyspace@1"}, nodes, 6);
     for (size_t i = 0; i < 6; i++)
         assert_int_equal(tryst_place_node_position(map, i), positions[i]);
+    free(map);
+}
+
+/* Of how many partitions a node is the first. */
+static void count_shares(const struct tryst_place_map *map, uint32_t *shares)
+{
+    for (uint64_t i = 0; i < tryst_place_partitions(map); i++) {
+        struct tryst_place_key key;
+        uint32_t found;
+        tryst_place_key_at(map, i, &key);
+        tryst_place_lookup(map, key, 1, &found, NULL);
+        shares[found]++;
+    }
+}
+
+static void nodes_take_from_the_one_that_has_most(void **state)
+{
+    (void)state;
+    for (uint64_t partitions = 1024; partitions <= 65536; partitions *= 8) {
+        for (size_t count = 3; count <= 20; count++) {
+            struct tryst_place_node nodes[20];
+            char names[20][8];
+            uint32_t shares[20] = {0};
+            for (size_t i = 0; i < count; i++) {
+                snprintf(names[i], sizeof names[i], "n%zu", i);
+                nodes[i] = (struct tryst_place_node){.name = names[i]};
+            }
+            struct tryst_place_map *map = unit_map(
+                &(struct tryst_place_config){.strategy = "keyspace@2", .partitions = partitions},
+                nodes, count);
+            count_shares(map, shares);
+            for (size_t i = 0; i < count; i++) {
+                const uint32_t *positions;
+                assert_int_equal(tryst_place_node_positions(map, i, &positions), 16);
+                assert_true((double)shares[i] * (double)count < 1.25 * (double)partitions);
+            }
+            free(map);
+        }
+    }
+}
+
+static void several_positions_can_be_given(void **state)
+{
+    (void)state;
+    const struct tryst_place_node nodes[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
+    const uint32_t a[] = {10, 30};
+    const uint32_t b[] = {20, 40, 90};
+    const struct tryst_place_given given[] = {{a, 2}, {b, 3}, {NULL, 0}};
+    const struct tryst_place_positions positions = {given, 2};
+    const struct tryst_place_config config = {.strategy = "keyspace@2", .partitions = 100};
+    size_t size = tryst_place_keyspace_size(&config, &positions, nodes, 3);
+    struct tryst_place_map *map = malloc(size);
+    assert_int_equal(tryst_place_keyspace_init(map, size, &config, &positions, nodes, 3, NULL),
+                     TRYST_PLACE_OK);
+    const uint32_t *chosen;
+    assert_int_equal(tryst_place_node_positions(map, 2, &chosen), 2);
+    assert_int_equal(chosen[0], 65); /* b has 70, of which 50 are before 90 */
+    assert_int_equal(chosen[1], 77); /* b has 45, of which 25 are before 90 */
     free(map);
 }
 
@@ -345,6 +436,9 @@ int main(void)
         cmocka_unit_test(shriek_joins_a_fifth),
         cmocka_unit_test(shriek_leaves_four_of_five),
         cmocka_unit_test(nodes_without_a_position_take_the_widest_gap),
+        cmocka_unit_test(nodes_take_from_the_one_that_has_most),
+        cmocka_unit_test(several_positions_can_be_given),
+        cmocka_unit_test(a_key_does_not_belong_to_a_node_before_it),
         cmocka_unit_test(a_key_on_a_token_is_its_owners),
         cmocka_unit_test(skeleton_keeps_equal_seeds_in_order),
         cmocka_unit_test(the_ring_is_a_special_case_of_rendezvous),

@@ -158,6 +158,8 @@ static void draw_cluster(struct cluster *cluster, char (*names)[48], struct tr_r
                          const char *strategy)
 {
     *cluster = (struct cluster){.config = {.strategy = strategy}};
+    if (strncmp(strategy, "keyspace", 8) == 0)
+        cluster->config.partitions = (uint64_t)1 << 20; /* room for all of them */
     cluster->count = 1 + tr_random_below(random, NODES_MAX);
     bool has_weights = strncmp(strategy, "chronos", 7) != 0 &&
                        strncmp(strategy, "keyspace", 8) != 0 && tr_random_below(random, 2) == 1;

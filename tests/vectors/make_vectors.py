@@ -31,7 +31,7 @@ def emit(strategy: str, settings: dict, nodes: list[Node], keys: list[str]) -> N
         else:
             key = int(rest)
         print(
-            strategy + "@1",
+            strategy if "@" in strategy else strategy + "@1",
             " ".join(f"{name}={value}" for name, value in settings.items()) or "-",
             " ".join(";".join(field(v) for v in (n.name, n.weight, n.zone, n.position)) for n in nodes),
             text,
@@ -44,7 +44,7 @@ def main() -> None:
     rng = random.Random(20)
     keys = ["text:", "text:order-17", "text:grüße", "id:0", "id:64", "id:c8", "id:ffffffffffffffff"]
     print("# Frozen: see check_vectors.c for the form, make_vectors.py for how a line is made.")
-    for strategy in ("chronos", "rendezvous", "carp", "virtual", "skeleton", "crush", "ring", "keyspace"):
+    for strategy in ("chronos", "rendezvous", "carp", "virtual", "skeleton", "crush", "ring", "keyspace@1"):
         for count in (1, 2, 3, 5, 17, 40):
             names = [name.encode() for name in rng.sample(ADDRESSES, count)]
             more = keys + [f"id:{rng.getrandbits(64):x}" for _ in range(3)]
@@ -59,7 +59,7 @@ def main() -> None:
             for spread in (1, 2):
                 nodes = [Node(n, w, z) for n, w, z in zip(names, weights, zones)]
                 emit(strategy, {"spread": spread}, nodes, keys)
-        if strategy == "keyspace":
+        if strategy == "keyspace@1":
             for partitions in (1, 7, 100, 1 << 20, 1 << 32):
                 count = min(5, partitions)
                 places = rng.sample(range(partitions), count)
@@ -69,6 +69,20 @@ def main() -> None:
             emit(strategy, {}, [Node(b"a"), Node(b"b")], ["at:0", "at:18446744073709551615"])
     emit("chronos", {}, [Node(b"10.1.11.242:7253"), Node(b"10.2.90.135:7253"), Node(b"10.0.0.1:7253")], keys)
     emit("rendezvous", {}, [Node(b"a", 1 << 16), Node(b"b", 1 << 48), Node(b"c")], keys)
+    emit_keyspace_2(random.Random(21), keys)
+
+
+def emit_keyspace_2(rng: random.Random, keys: list[str]) -> None:
+    for count in (1, 2, 3, 5, 17, 40):
+        names = [name.encode() for name in rng.sample(ADDRESSES, count)]
+        more = keys + [f"id:{rng.getrandbits(64):x}" for _ in range(3)]
+        emit("keyspace@2", {}, [Node(name) for name in names], more)
+    for partitions in (1, 7, 20, 100, 1000, 1 << 20, 1 << 32):
+        count = min(5, partitions)
+        places = rng.sample(range(partitions), count)
+        nodes = [Node(f"n{i}".encode(), position=p) for i, p in enumerate(places)]
+        emit("keyspace@2", {"partitions": partitions}, nodes, keys + [f"at:{places[0]}", f"at:{partitions - 1}"])
+    emit("keyspace@2", {"partitions": 100}, [Node(b"a"), Node(b"b", position=30), Node(b"c"), Node(b"d")], keys)
 
 
 if __name__ == "__main__":
