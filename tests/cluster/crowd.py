@@ -16,7 +16,7 @@ def boot() -> float:
 
 
 class Timer:
-    __slots__ = ("serial", "asked", "interval", "at", "location", "state", "cancelled", "pops", "done", "tries", "was_unknown")
+    __slots__ = ("serial", "asked", "interval", "at", "location", "state", "cancelled", "pops", "done", "tries", "was_unknown", "answered")
 
     def __init__(self, serial: int, interval: float) -> None:
         self.serial, self.interval = serial, interval
@@ -29,6 +29,7 @@ class Timer:
         self.done: Callable[[Timer], None] | None = None
         self.tries = 0
         self.was_unknown = False  # it was put again, and may have popped before that
+        self.answered = 0.0  # when its last request was
 
     @property
     def due(self) -> float:
@@ -232,7 +233,7 @@ class Crowd:
 
         def forget() -> None:
             until = boot() - (0 if everything else 20)
-            over = [timer for timer in self.timers.values() if timer.pops and timer.pops[-1][0] < until]
+            over = [timer for timer in self.timers.values() if timer.pops and timer.pops[-1][0] < until and self.is_over(timer, until)]
             for timer in over:
                 self.forgotten["set"] += timer.state == "acked"
                 self.forgotten["once"] += not timer.is_twice
@@ -245,6 +246,10 @@ class Crowd:
                 del self.timers[timer.serial]
 
         self.call(forget)
+
+    def is_over(self, timer: Timer, until: float) -> bool:
+        """One whose outcome was unknown is put again, and may pop then, long after it did for the first time."""
+        return timer.state != "asked" and timer.answered + timer.interval < until
 
     def close(self) -> None:
         self.is_closed = True
@@ -357,6 +362,7 @@ class Crowd:
                 self.loop.call_later(0.2, self.again, "PUT" if location else "POST", timer)
                 return
             timer.location = location
+            timer.answered = boot()
             if status == 200:
                 timer.state = "acked"
             elif status == 0 or location:
