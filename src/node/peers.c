@@ -71,6 +71,8 @@ static void beat_heard(void *context, uint16_t index, const struct tr_frame *fra
     struct tr_node *node = context;
     const struct tr_peer *peer = &node->cluster.peers[index];
     struct tr_progress *progress = &node->replication.progress[index];
+    if (node->kv.book.index.count == 0 && tr_samples_follow(&node->timers))
+        tr_wheel_clear(&node->kv.wheel, node->time.steady_ms);
     if (has_another_view)
         tr_rebalance_again(&node->replication); /* they may agree now */
     bool is_full = frame->of.beat.disk_fill == DISK_FULL;

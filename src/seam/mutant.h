@@ -107,6 +107,7 @@
     X(CATCHUP_AGAIN, "a node that stood still catches up again")                                   \
     X(LAST_IN_TURN, "a node that started lately leaves a pop to others")                           \
     X(CLOCK_CORRECTED, "a node that starts finds that its clock was set")                          \
+    X(CLOCK_FOLLOWED, "a node that is new takes the time of the others")                           \
     X(DRAINED, "a node stops, and others make its pops")                                           \
     X(SKEWED, "a node whose clock is ahead refuses writes")                                        \
     X(LATE_WRITE, "a write comes after its record was dropped")                                    \

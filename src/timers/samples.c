@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "timers/samples.h"
 
+#include "cluster/clock.h"
 #include "replication/set.h"
 #include "timers/store.h"
 
@@ -141,6 +142,49 @@ static void correct_clock(struct tr_timers *timers, int64_t age_ms)
         if (tr_book_state(&timers->book, ref) == TR_STATE_ARMED)
             tr_timers_arm(timers, shift > 0 ? redate(timers, ref) : ref);
     }
+}
+
+/* How far the others that serve are behind, if most are further than they would follow: the fastest
+ * of them. 0: they are not. */
+static uint64_t lead_over_most(const struct tr_cluster *cluster)
+{
+    unsigned heard = 0;
+    unsigned behind = 0;
+    int64_t fastest_ms = INT64_MIN;
+    for (uint32_t i = 1; i < cluster->member_count; i++) {
+        const struct tr_peer *peer = &cluster->peers[i];
+        bool is_meant = peer->link == LINK_GREETED && (peer->flags & TR_BEAT_READY) != 0;
+        bool is_behind = is_meant && peer->clock_ms < -(int64_t)TR_SKEW_MS;
+        heard += is_meant;
+        behind += is_behind;
+        if (is_behind && peer->clock_ms > fastest_ms)
+            fastest_ms = peer->clock_ms;
+    }
+    TR_ASSERT(behind <= heard);
+    return behind * 2 > heard ? 0 - (uint64_t)fastest_ms : 0;
+}
+
+/* Clocks of others may all be behind the time of day, which was set after they had started, or went
+ * on while their machines were suspended: a node that comes then would be ahead of them, and take no
+ * writes, for as long as they run. */
+bool tr_samples_follow(struct tr_timers *timers)
+{
+    struct tr_cluster *cluster = timers->cluster;
+    struct tr_time *time = timers->time;
+    bool is_blank = timers->book.index.count == 0 && !timers->is_clock_used;
+    uint64_t lead_ms = lead_over_most(cluster);
+    if (timers->replication->is_serving || !is_blank || lead_ms == 0 || lead_ms >= time->steady_ms)
+        return false;
+    if (cluster->last_stamp >> 16 > time->steady_ms - lead_ms + TR_SKEW_MS)
+        return false; /* it has given stamps by its own clock: no later one may be below them */
+    tr_cover(timers->trial, RULE_CLOCK_FOLLOWED);
+    time->steady_base -= lead_ms;
+    time->steady_ms -= lead_ms;
+    cluster->ahead_ms = 0;
+    for (uint32_t i = 1; i < cluster->member_count; i++)
+        cluster->peers[i].clock_ms += (int64_t)lead_ms;
+    tr_wheel_clear(&timers->wheel, time->steady_ms);
+    return true;
 }
 
 /* By when shared records are due; and what is stored from here on is by the clock as it is then. */

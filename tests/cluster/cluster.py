@@ -22,7 +22,7 @@ TRYST = os.environ.get("TRYST", str(ROOT / "build" / "tryst"))
 SLOW = float(os.environ.get("TRYST_SLOW", "1"))  # sanitized builds get more patience
 
 
-def wait_for(condition: Callable[[], object], seconds: float, what: str):
+def wait_for(condition: Callable[[], object], seconds: float, what: str, why: Callable[[], str] = str):
     end = time.monotonic() + seconds * SLOW
     while True:
         is_last = time.monotonic() >= end  # who waits may have been the one that stood still
@@ -30,7 +30,7 @@ def wait_for(condition: Callable[[], object], seconds: float, what: str):
         if value:
             return value
         if is_last:
-            raise AssertionError(f"not within {seconds * SLOW} s: {what}")
+            raise AssertionError(f"not within {seconds * SLOW} s: {what} {why()}")
         time.sleep(0.02)
 
 
@@ -64,7 +64,7 @@ class Member:
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen([*self.prefix, self.trystd, *files], stdout=log, stderr=log, env={**os.environ, **self.environment})
         if wait:
-            wait_for(self.is_ready, 30, f"{self.address} is ready: {self.log()[-2000:]}")
+            wait_for(self.is_ready, 30, f"{self.address} is ready", lambda: self.log()[-2000:])
         return self
 
     def signal(self, number: int) -> None:
