@@ -49,7 +49,7 @@ extern "C" {
 #define TRYST_PLACE_NODES_MAX          65535
 #define TRYST_PLACE_NAME_MAX           255        /* bytes of a name, and of a zone path */
 #define TRYST_PLACE_DEPTH_MAX          8          /* levels of zones */
-#define TRYST_PLACE_POINTS_MAX         (1u << 24) /* virtual locations or ring tokens of a map */
+#define TRYST_PLACE_POINTS_MAX         (1u << 24) /* locations, tokens, positions of a map */
 #define TRYST_PLACE_PARTITIONS_DEFAULT 1024       /* of a keyspace */
 #define TRYST_PLACE_PARTITIONS_MAX     ((uint64_t)1 << 32)
 
@@ -71,10 +71,10 @@ enum tryst_place_status {
     TRYST_PLACE_BAD_PARTITIONS, /* more than TRYST_PLACE_PARTITIONS_MAX */
     TRYST_PLACE_PARTITIONS_UNUSED,
     TRYST_PLACE_BAD_POSITION,   /* not below the number of partitions */
-    TRYST_PLACE_POSITION_TAKEN, /* by a node before it in the list */
+    TRYST_PLACE_POSITION_TAKEN, /* by a node before it in the list, or given twice */
     TRYST_PLACE_POSITION_UNUSED,
     TRYST_PLACE_NO_POSITION_LEFT, /* no gap has a free partition in its middle */
-    TRYST_PLACE_TOO_MANY_POINTS,  /* the weights ask for more than TRYST_PLACE_POINTS_MAX */
+    TRYST_PLACE_TOO_MANY_POINTS,  /* more than TRYST_PLACE_POINTS_MAX are asked for */
     TRYST_PLACE_MEMORY_TOO_SMALL, /* the block is smaller than tryst_place_map_size said */
     TRYST_PLACE_BAD_FLAGS,        /* bits that this version of the library does not know */
 };
@@ -205,7 +205,8 @@ TRYST_PLACE_API size_t tryst_place_lookup_many(const struct tryst_place_map *map
 TRYST_PLACE_API size_t tryst_place_node_count(const struct tryst_place_map *map);
 TRYST_PLACE_API const char *tryst_place_node_name(const struct tryst_place_map *map, size_t node);
 TRYST_PLACE_API uint64_t tryst_place_node_weight(const struct tryst_place_map *map, size_t node);
-/* The first partition of a node of `keyspace`, given or chosen; of another strategy's 0. */
+/* The first partition of a node of `keyspace`, given or chosen; of another strategy's 0. A node of
+ * `keyspace@2` may have more of them, without which a map is another one. */
 TRYST_PLACE_API uint32_t tryst_place_node_position(const struct tryst_place_map *map, size_t node);
 /* All of them, in the map's memory, and how many there are; of another strategy's none. */
 TRYST_PLACE_API size_t tryst_place_node_positions(const struct tryst_place_map *map, size_t node,

@@ -48,25 +48,29 @@ uint64_t tr_decimal_whole(const struct tr_decimal *decimal)
 
 /* From the last digit backwards: floor((a + y) / 10) = floor((a + floor(y)) / 10) for a whole a, so
  * nothing is lost by flooring at each step. */
-uint64_t tr_decimal_fraction(const struct tr_decimal *decimal, tr_u128 scale)
+static uint64_t scale_fraction(const struct tr_decimal *decimal, tr_u128 scale, bool *is_more)
 {
     TR_ASSERT(scale <= (tr_u128)1 << 64);
     tr_u128 value = 0;
-    for (size_t i = decimal->fraction_size; i > 0; i--)
-        value = ((tr_u128)(decimal->fraction[i - 1] - '0') * scale + value) / 10;
+    *is_more = false;
+    for (size_t i = decimal->fraction_size; i > 0; i--) {
+        value = (tr_u128)(decimal->fraction[i - 1] - '0') * scale + value;
+        *is_more |= value % 10 != 0;
+        value /= 10;
+    }
     TR_ASSERT(value == 0 || value < scale);
     return (uint64_t)value;
 }
 
+uint64_t tr_decimal_fraction(const struct tr_decimal *decimal, tr_u128 scale)
+{
+    bool is_more = false;
+    return scale_fraction(decimal, scale, &is_more);
+}
+
 uint64_t tr_decimal_fraction_up(const struct tr_decimal *decimal, uint64_t scale)
 {
-    tr_u128 value = 0;
     bool is_more = false;
-    for (size_t i = decimal->fraction_size; i > 0; i--) {
-        value = (tr_u128)(decimal->fraction[i - 1] - '0') * scale + value;
-        is_more |= value % 10 != 0;
-        value /= 10;
-    }
-    TR_ASSERT(value <= scale);
-    return (uint64_t)value + is_more;
+    uint64_t value = scale_fraction(decimal, scale, &is_more);
+    return value + is_more;
 }

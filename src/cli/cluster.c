@@ -117,6 +117,11 @@ static bool is_strategy(const struct tr_cluster_settings *settings, const char *
            (settings->strategy[size] == '\0' || settings->strategy[size] == '@');
 }
 
+static bool is_first_keyspace(const struct tr_cluster_settings *settings)
+{
+    return strcmp(settings->strategy, "keyspace@1") == 0;
+}
+
 /* An option that one strategy alone has use for: false if it is given to another, and said so. */
 static bool check_use(const struct tr_cluster_settings *settings, const char *option, bool is_given,
                       const char *strategy)
@@ -133,7 +138,8 @@ static bool check_uses(const struct tr_cluster_settings *settings)
     return check_use(settings, "--levels", settings->levels != NULL, "crush") &&
            check_use(settings, "--spread", settings->spread != NULL, "crush") &&
            check_use(settings, "--partitions", settings->partitions != 0, "keyspace") &&
-           check_use(settings, "--per-node", settings->per_node != 0, "keyspace");
+           check_use(settings, "--per-node", settings->per_node != 0,
+                     is_first_keyspace(settings) ? "keyspace@2" : "keyspace");
 }
 
 /* Levels of a path of names with `separator` between them. */
@@ -216,8 +222,9 @@ static const char *way_out(enum tryst_place_status status)
     case TRYST_PLACE_POSITION_UNUSED:
         return ": positions are for keyspace";
     case TRYST_PLACE_POSITION_TAKEN:
-    case TRYST_PLACE_NO_POSITION_LEFT:
         return "; more --partitions make room";
+    case TRYST_PLACE_NO_POSITION_LEFT:
+        return "; more --partitions make room, or a smaller --per-node";
     default:
         return "";
     }
@@ -242,10 +249,15 @@ static void say_fault(const struct tr_cluster_settings *settings, const struct t
 /* Positions on the command line are fractions of the circle; the library wants partitions. */
 static void find_positions(const struct tr_cluster_settings *settings, struct tr_node_list *list)
 {
+    uint64_t partitions = tr_cluster_partitions(settings);
     for (size_t i = 0; i < list->count; i++) {
-        if (list->specs[i].has_position)
-            list->nodes[i].position = (uint32_t)tr_decimal_fraction(
-                &list->specs[i].position, tr_cluster_partitions(settings));
+        const struct tr_decimal *position = &list->specs[i].position;
+        if (!list->specs[i].has_position)
+            continue;
+        list->nodes[i].position =
+            (uint32_t)(is_first_keyspace(settings)
+                           ? tr_decimal_fraction(position, partitions)
+                           : tr_decimal_fraction_up(position, partitions) % partitions);
     }
 }
 

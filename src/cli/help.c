@@ -126,10 +126,11 @@ static const char log_help[] =
     "  --spread LEVEL    crush: no two replicas in one zone of this level while there are\n"      \
     "                    enough; a name from --levels or its number from 1 (the outermost)\n"     \
     "  --partitions P    keyspace: partitions of the circle, 1 to 4294967296 (1024)\n"            \
-    "  --per-node N      keyspace: positions of a node that gives none (16; 1 if P < 1024)\n"     \
+    "  --per-node N      keyspace: positions of a node that gives none, 1 to 4096 (16; 1 if\n"    \
+    "                    there are less than 1024 partitions)\n"                                  \
     "  --node NODE       a node, NAME[,weight=W][,zone=A/B][,at=P]; once for each node.\n"        \
-    "                    W: a decimal from 1/65536 to 65536 (1). P: a position in [0,1) (the\n"   \
-    "                    middle of the widest gaps of the node that has most, before it)\n"
+    "                    W: a decimal from 1/65536 to 65536 (1). P: a position in [0,1) of\n"     \
+    "                    keyspace (without one, positions are chosen so that shares are even)\n"
 /* clang-format on */
 
 static const char place[] =

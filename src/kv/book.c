@@ -3,7 +3,7 @@
  * A pair, packed:
  *
  *    0  1  0x80 | flags, never 0          12  3  segment
- *    1  1  acked                          15     varints: size of the key, size of the value; when
+ *    1  1  marks                          15     varints: size of the key, size of the value; when
  *    2  8  version                               it expires, 8 bytes, and its callback, a text of 4
  *   10  2  version node                          bytes, if flagged; key; value
  *
@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 
+#define AT_MARKS   1
 #define AT_VERSION 2
 #define AT_NODE    10
 #define AT_SEGMENT 12
@@ -111,6 +112,16 @@ tr_steady_ms tr_kv_book_expires(const struct tr_kv_book *book, tr_ref ref)
 uint64_t tr_kv_book_version(const struct tr_kv_book *book, tr_ref ref)
 {
     return tr_load(bytes_at(book, ref) + AT_VERSION, 8);
+}
+
+uint8_t tr_kv_book_marks(const struct tr_kv_book *book, tr_ref ref)
+{
+    return bytes_at(book, ref)[AT_MARKS];
+}
+
+void tr_kv_book_set_marks(struct tr_kv_book *book, tr_ref ref, uint8_t marks)
+{
+    bytes_at(book, ref)[AT_MARKS] = marks;
 }
 
 static tr_ref callback_of(const uint8_t *bytes)

@@ -105,11 +105,14 @@ static bool begin(struct task *task, size_t size, bool is_new)
 }
 
 /* Whether an entry of the wheel may be made: such entries come from what is kept for urgent pieces,
- * and must not use it up. False: it is refused. */
+ * and must not use it up. A pair that expires when it did has one, and needs another if it moves.
+ * False: it is refused. */
 static bool may_arm(struct task *task, tr_steady_ms expires_ms)
 {
+    const struct tr_arena *arena = task->kv->arena;
     bool is_armed = task->is_there && expires_ms == task->result->expires_ms;
-    if (expires_ms == TR_NEVER || is_armed || !tr_arena_is_tight(task->kv->arena))
+    if (expires_ms == TR_NEVER || !tr_arena_is_tight(arena) ||
+        (is_armed && !tr_arena_is_almost_full(arena)))
         return true;
     refuse(task, TR_MEMORY_FULL);
     return false;
@@ -263,7 +266,8 @@ static void patch(struct task *task, size_t at)
         task->result->outcome = TR_KEY_TOO_LONG;
         return;
     }
-    if (!begin(task, command->key.size + after, true))
+    if (!begin(task, command->key.size + after, true) ||
+        (task->is_there && !may_arm(task, task->result->expires_ms)))
         return;
     if (task->is_there) {
         end(task, tr_kv_patch(kv, &task->ref, task->hash, at, command->value));
@@ -379,6 +383,11 @@ void tr_kv_delete_all(struct tr_kv *kv, struct tr_key_result *result)
     *result = (struct tr_key_result){0};
     if (!may_ask(&task))
         return;
+    if (kv->is_flushing && kv->stats.keys == 0) { /* nothing has come since */
+        result->outcome = TR_KEY_DONE;
+        result->batch = kv->written_last;
+        return;
+    }
     bool is_through = tr_kv_flush_finish(kv);
     if (!admit(&task, 0, false))
         return;

@@ -4,10 +4,13 @@
 #include "base/record.h"
 #include "kv/store.h"
 
-#define EXPIRE_SLICE 256   /* pairs that go in a step, so that none is long */
+#define EXPIRE_SLICE 256 /* pairs that go in a step, so that none is long, */
+#define EXPIRE_SHARE 256 /* and this share of those that are due: the crowd is kept up with */
+#define EXPIRE_MOST  4096
 #define STALE_MIN    65536 /* entries of the wheel that may be stale before it is swept */
 #define SWEEP_SLICE  2048
-#define SWEEP_SHARE  32    /* of what is stale, beside that: who makes more of it is kept up with */
+#define SWEEP_SHARE  32 /* of what is stale, beside that: who makes more of it is kept up with */
+#define SWEEP_MOST   16384
 #define ARM_SLICE    16384 /* pairs armed in a step */
 #define AGAIN_MS     20    /* until a callback that could not be owed is tried again */
 
@@ -20,10 +23,31 @@ void tr_kv_arm(struct tr_kv *kv, tr_ref ref, tr_steady_ms expires_ms)
     TR_ASSERT(is_armed); /* entries come from the arena's reserve */
 }
 
+/* Marks of a pair: it has expired and its callback is tried again, so that its entry of the wheel is
+ * due later than it was; and the round of the sweep that has met its entry, 0 if none has. */
+#define MARK_AGAIN  0x80
+#define MARK_ROUND  0x3f
+#define ROUNDS_MOST 0x3f
+
+/* Whether the entry is that of the pair that is at its place now. */
 static bool is_live(const struct tr_kv *kv, const struct tr_fifo_entry *entry)
 {
-    return tr_arena_holds_kind(kv->arena, entry->ref, TR_ARENA_KEY) &&
-           tr_kv_book_expires(&kv->book, entry->ref) < entry->due_ms;
+    if (!tr_arena_holds_kind(kv->arena, entry->ref, TR_ARENA_KEY))
+        return false;
+    tr_steady_ms expires_ms = tr_kv_book_expires(&kv->book, entry->ref);
+    bool is_again = (tr_kv_book_marks(&kv->book, entry->ref) & MARK_AGAIN) != 0;
+    return is_again ? expires_ms < entry->due_ms : expires_ms + 1 == entry->due_ms;
+}
+
+/* A pair has one entry. Others that look like it are of pairs that were at its place before, and
+ * expired at the same time. */
+static bool is_first(struct tr_kv *kv, const struct tr_fifo_entry *entry)
+{
+    uint8_t marks = tr_kv_book_marks(&kv->book, entry->ref);
+    if ((marks & MARK_ROUND) == kv->sweep_round)
+        return false;
+    tr_kv_book_set_marks(&kv->book, entry->ref, (marks & MARK_AGAIN) | kv->sweep_round);
+    return true;
 }
 
 static bool owe(struct tr_kv *kv, const struct tr_pair *pair)
@@ -70,15 +94,18 @@ static void sweep(struct tr_kv *kv)
 {
     uint64_t live = kv->wheel.count - (kv->stale < kv->wheel.count ? kv->stale : 0);
     bool is_tight = tr_arena_is_tight(kv->arena) && kv->stale > live / 8 + SWEEP_SLICE;
-    if (!kv->is_sweeping && (is_tight || (kv->stale > STALE_MIN && kv->stale > live / 2)))
+    if (!kv->is_sweeping && (is_tight || (kv->stale > STALE_MIN && kv->stale > live / 2))) {
         kv->is_sweeping = true;
-    unsigned slice = tr_kv_slice(kv, SWEEP_SLICE) + (unsigned)(kv->stale / SWEEP_SHARE);
+        kv->sweep_round = (uint8_t)(kv->sweep_round % ROUNDS_MOST + 1);
+    }
+    uint64_t share = kv->stale / SWEEP_SHARE < SWEEP_MOST ? kv->stale / SWEEP_SHARE : SWEEP_MOST;
+    unsigned slice = tr_kv_slice(kv, SWEEP_SLICE) + (unsigned)share;
     for (unsigned i = 0; kv->is_sweeping && i < slice; i++) {
         struct tr_fifo_entry entry;
         if (!tr_wheel_sweep_take(&kv->wheel, &entry)) {
             kv->is_sweeping = false;
             kv->stale = 0;
-        } else if (is_live(kv, &entry)) {
+        } else if (is_live(kv, &entry) && is_first(kv, &entry)) {
             tr_wheel_sweep_keep(&kv->wheel, entry);
         } else {
             kv->stale -= kv->stale > 0;
@@ -90,7 +117,8 @@ void tr_kv_expire_run(struct tr_kv *kv)
 {
     struct tr_fifo_entry entry;
     tr_wheel_advance(&kv->wheel, kv->time->steady_ms);
-    unsigned slice = tr_kv_slice(kv, EXPIRE_SLICE);
+    unsigned due = kv->wheel.ready.count / EXPIRE_SHARE;
+    unsigned slice = tr_kv_slice(kv, EXPIRE_SLICE + (due < EXPIRE_MOST ? due : EXPIRE_MOST));
     for (unsigned i = 0; i < slice && tr_wheel_pop(&kv->wheel, &entry); i++) {
         if (!is_live(kv, &entry)) {
             kv->stale -= kv->stale > 0;
@@ -104,9 +132,10 @@ void tr_kv_expire_run(struct tr_kv *kv)
             continue;
         }
         uint64_t hash = tr_kv_hash(tr_kv_book_key(&kv->book, entry.ref));
-        if (!is_flushed && !tr_kv_expire(kv, entry.ref, hash))
+        if (!is_flushed && !tr_kv_expire(kv, entry.ref, hash)) {
+            tr_kv_book_set_marks(&kv->book, entry.ref, MARK_AGAIN);
             tr_kv_arm(kv, entry.ref, kv->time->steady_ms + AGAIN_MS);
-        else if (!is_flushed)
+        } else if (!is_flushed)
             kv->stale -= kv->stale > 0; /* its entry was this one */
     }
     sweep(kv);

@@ -59,6 +59,7 @@ struct tr_kv {
     struct tr_wheel wheel;
     uint64_t stale; /* entries of the wheel, at most, whose pair is gone or expires later */
     bool is_sweeping;
+    uint8_t sweep_round; /* 1 to 63 */
     tr_ref armed; /* after a replay: pairs up to this one, in the order of memory, are armed */
 
     /* Keys of a lower version have ended. They are taken out of the book by and by. */
@@ -73,7 +74,8 @@ struct tr_kv {
      * they have: a start must not need memory for what was gone long before. */
     bool is_time_due;         /* some have, since it was told */
     tr_mono_ms told_ms;       /* when that was */
-    tr_steady_ms replayed_ms; /* of a start: up to when the log says so */
+    tr_steady_ms replayed_ms; /* of a start: up to when the log says so, */
+    tr_steady_ms dropped_ms;  /* and by which of these times they were dropped */
 
     uint64_t written[TR_KV_WRITTEN]; /* by hash: the last batch with a change of such a key */
     uint64_t written_last;           /* of any key */

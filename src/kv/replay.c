@@ -5,9 +5,10 @@
 
 #define PAIR_ROOM 4096 /* of a batch, beside the largest pair */
 
-/* Makes room: what had expired by the time that the log told of last was gone then. */
-static void drop_expired(struct tr_kv *kv)
+bool tr_kv_drop_expired(struct tr_kv *kv)
 {
+    if (kv->dropped_ms == kv->replayed_ms)
+        return false;
     tr_ref next = tr_arena_next_of(kv->arena, TR_ARENA_KEY, TR_ARENA_NONE);
     while (next != TR_ARENA_NONE) {
         struct tr_pair pair;
@@ -18,6 +19,8 @@ static void drop_expired(struct tr_kv *kv)
             tr_kv_forget(kv, ref, tr_kv_hash(pair.key));
     }
     kv->stale = 0; /* nothing is in the wheel yet */
+    kv->dropped_ms = kv->replayed_ms;
+    return true;
 }
 
 static bool apply_full(struct tr_kv *kv, struct tr_pair pair, uint64_t segment)
@@ -35,10 +38,6 @@ static bool apply_full(struct tr_kv *kv, struct tr_pair pair, uint64_t segment)
     }
     /* Of what ended with all others, a copy is made only of what is owed a callback. */
     kv->is_flushing |= pair.version < kv->floor;
-    if (tr_kv_restore(kv, ref, hash, &pair))
-        return true;
-    drop_expired(kv);
-    ref = tr_kv_book_find(&kv->book, pair.key, hash);
     return tr_kv_restore(kv, ref, hash, &pair);
 }
 
@@ -106,6 +105,8 @@ enum tr_log_verdict tr_kv_replay(struct tr_kv *kv, const struct tr_log_entry *en
     if (pair->version > kv->cluster->last_stamp)
         kv->cluster->last_stamp = pair->version;
     if (entry->type == TR_LOG_KEY_TIME) {
+        if (pair->expires_ms < kv->replayed_ms) /* the clock was set back: what had expired has */
+            tr_kv_drop_expired(kv);
         kv->replayed_ms = pair->expires_ms;
         return TR_LOG_SOUND;
     }

@@ -9,4 +9,8 @@
 enum tr_log_verdict tr_kv_replay(struct tr_kv *kv, const struct tr_log_entry *entry,
                                  uint64_t segment);
 
+/* Makes room: what had expired by the time that the log told of last was gone then. False: that was
+ * done before. */
+bool tr_kv_drop_expired(struct tr_kv *kv);
+
 #endif

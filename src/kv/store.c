@@ -11,7 +11,7 @@
 #define FLUSH_SLICE    1024
 #define TELL_TIME_MS   200 /* between entries that say up to when keys have expired */
 #define FLUSH_AGAIN_MS 20  /* until a callback that could not be owed is tried again */
-#define ENTRY_BESIDE   24  /* bytes of a full entry beside key and value, about */
+#define ENTRY_BESIDE   24  /* bytes of a full entry beside its texts, about */
 
 /* What a pair counts for, taken before it changes. */
 struct weight {
@@ -19,8 +19,15 @@ struct weight {
     bool is_counted; /* it had not ended with all others */
     tr_steady_ms expires_ms;
     uint64_t bytes;
+    uint64_t logged; /* bytes of its full entry, about */
     uint32_t segment;
 };
+
+/* With its callback, which a full entry would have now: what it has is not known. */
+static uint64_t logged_size(const struct tr_pair *pair)
+{
+    return pair->key.size + pair->value.size + pair->callback.size + ENTRY_BESIDE;
+}
 
 static struct weight weigh(const struct tr_kv *kv, tr_ref ref)
 {
@@ -33,6 +40,7 @@ static struct weight weigh(const struct tr_kv *kv, tr_ref ref)
         .is_counted = pair.version >= kv->floor,
         .expires_ms = pair.expires_ms,
         .bytes = pair.key.size + pair.value.size,
+        .logged = logged_size(&pair),
         .segment = pair.segment,
     };
 }
@@ -71,9 +79,8 @@ static void log_full(struct tr_kv *kv, tr_ref ref, const struct tr_pair *pair)
 {
     if (!kv->log->config.has_log)
         return;
-    uint64_t size = pair->key.size + pair->value.size + ENTRY_BESIDE;
     tr_log_put_key(tr_log_writer(kv->log), TR_LOG_KEY, pair);
-    tr_kv_book_set_segment(&kv->book, ref, tr_log_appended_live(kv->log, size));
+    tr_kv_book_set_segment(&kv->book, ref, tr_log_appended_live(kv->log, logged_size(pair)));
 }
 
 static void log_short(struct tr_kv *kv, enum tr_log_type type, const struct tr_pair *pair)
@@ -87,7 +94,7 @@ static void log_short(struct tr_kv *kv, enum tr_log_type type, const struct tr_p
 static void log_dead(struct tr_kv *kv, const struct weight *weight)
 {
     if (weight->is_there)
-        tr_log_is_dead(kv->log, weight->segment, weight->bytes + ENTRY_BESIDE);
+        tr_log_is_dead(kv->log, weight->segment, weight->logged);
 }
 
 /* ---- changing ---- */
@@ -114,6 +121,7 @@ static void changed(struct tr_kv *kv, const struct weight *weight, tr_ref before
         log_full(kv, ref, &pair);
     } else {
         log_short(kv, TR_LOG_KEY_EXPIRY, &pair);
+        tr_log_resized(kv->log, weight->logged, logged_size(&pair));
     }
     bool is_armed = before == ref && weight->expires_ms == pair.expires_ms;
     if (!is_armed && weight->expires_ms != TR_NEVER)
@@ -198,6 +206,15 @@ void tr_kv_tell_time(struct tr_kv *kv)
     kv->told_ms = kv->time->now_ms;
 }
 
+void tr_kv_begin(struct tr_kv *kv)
+{
+    /* The clock was set back while the node was down: keys from now on may expire before the time
+     * by which the log says that keys had. */
+    struct tr_pair time = {.expires_ms = kv->time->steady_ms};
+    if (kv->replayed_ms > kv->time->steady_ms)
+        log_short(kv, TR_LOG_KEY_TIME, &time);
+}
+
 /* ---- at a start ---- */
 
 bool tr_kv_restore(struct tr_kv *kv, tr_ref ref, uint64_t hash, const struct tr_pair *pair)
@@ -210,7 +227,7 @@ bool tr_kv_restore(struct tr_kv *kv, tr_ref ref, uint64_t hash, const struct tr_
     if (pair->version >= kv->floor)
         count(kv, pair);
     log_dead(kv, &weight);
-    tr_log_restored(kv->log, pair->segment, pair->key.size + pair->value.size + ENTRY_BESIDE);
+    tr_log_restored(kv->log, pair->segment, logged_size(pair));
     return true;
 }
 
@@ -223,6 +240,8 @@ bool tr_kv_restore_expiry(struct tr_kv *kv, tr_ref ref, uint64_t hash, const str
     tr_kv_book_set_version(&kv->book, ref, pair->version, pair->version_node);
     kv->stats.expiring -= weight.is_counted && weight.expires_ms != TR_NEVER;
     kv->stats.expiring += weight.is_counted && pair->expires_ms != TR_NEVER;
+    struct weight after = weigh(kv, ref);
+    tr_log_resized(kv->log, weight.logged, after.logged);
     return true;
 }
 
@@ -283,6 +302,7 @@ bool tr_kv_flush_finish(struct tr_kv *kv)
     if (!kv->is_flushing)
         return true;
     kv->flush_cursor = 0;
+    kv->is_blocked = false; /* what was may be owed now */
     do {
         flush_slice(kv);
     } while (kv->flush_cursor != 0);

@@ -31,6 +31,9 @@ void tr_kv_forget(struct tr_kv *kv, tr_ref ref, uint64_t hash);
 /* Now and then, if keys have expired: the log is told up to when. */
 void tr_kv_tell_time(struct tr_kv *kv);
 
+/* At a start, when all is replayed: the first entry about keys, if there must be one. */
+void tr_kv_begin(struct tr_kv *kv);
+
 /* At a start: a pair, or its expiry, as the log has it. It is armed later. False: no memory. */
 bool tr_kv_restore(struct tr_kv *kv, tr_ref ref, uint64_t hash, const struct tr_pair *pair);
 bool tr_kv_restore_expiry(struct tr_kv *kv, tr_ref ref, uint64_t hash, const struct tr_pair *pair);

@@ -69,6 +69,14 @@ void tr_log_restored(struct tr_log *log, uint32_t segment, uint64_t size)
     log->live_bytes += size;
 }
 
+void tr_log_resized(struct tr_log *log, uint64_t before, uint64_t after)
+{
+    if (!log->config.has_log)
+        return;
+    TR_ASSERT(log->live_bytes >= before);
+    log->live_bytes = log->live_bytes - before + after;
+}
+
 void tr_log_is_dead(struct tr_log *log, uint32_t segment, uint64_t size)
 {
     if (!log->config.has_log)

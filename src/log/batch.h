@@ -23,6 +23,8 @@ void tr_log_appended(struct tr_log *log);
 uint32_t tr_log_appended_live(struct tr_log *log, uint64_t size);
 /* Likewise, of one that was replayed. */
 void tr_log_restored(struct tr_log *log, uint32_t segment, uint64_t size);
+/* What such an entry takes has turned out to be something else. */
+void tr_log_resized(struct tr_log *log, uint64_t before, uint64_t after);
 /* Such an entry is of no use any more. */
 void tr_log_is_dead(struct tr_log *log, uint32_t segment, uint64_t size);
 

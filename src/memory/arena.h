@@ -94,6 +94,12 @@ static inline bool tr_arena_is_tight(const struct tr_arena *arena)
     return arena->blocks_used >= arena->block_count - arena->reserve;
 }
 
+/* Whether most of what is kept for urgent pieces is used, too. */
+static inline bool tr_arena_is_almost_full(const struct tr_arena *arena)
+{
+    return arena->blocks_used >= arena->block_count - arena->reserve / 4;
+}
+
 size_t tr_arena_used(const struct tr_arena *arena);
 
 static inline void *tr_arena_at(const struct tr_arena *arena, tr_ref ref)

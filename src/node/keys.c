@@ -33,6 +33,24 @@ bool tr_node_is_replayed(const struct tr_node *node)
     return node->log.is_running || node->kv.is_stopping;
 }
 
+bool tr_node_keeps_keys(const struct tr_node *node)
+{
+    return tr_cluster_is_alone(&node->cluster);
+}
+
+bool tr_node_begin_together(struct tr_node *node)
+{
+    if (tr_arena_is_tight(&node->arena))
+        return false;
+    tr_arena_lend(&node->arena);
+    return true;
+}
+
+void tr_node_end_together(struct tr_node *node)
+{
+    tr_arena_give_back(&node->arena);
+}
+
 void tr_node_key(struct tr_node *node, const struct tr_key_command *command,
                  struct tr_key_result *result)
 {

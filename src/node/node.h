@@ -135,6 +135,14 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
 /* Whether it has replayed its log: before that it knows nothing of its keys. */
 bool tr_node_is_replayed(const struct tr_node *node);
 
+/* Whether it has keys at all: a node with others has none yet. */
+bool tr_node_keeps_keys(const struct tr_node *node);
+
+/* Keys that are to be set together: there is memory for what one batch of the log can take of them.
+ * False: there is none. */
+bool tr_node_begin_together(struct tr_node *node);
+void tr_node_end_together(struct tr_node *node);
+
 /* Carries out a command on a key at once, at the time of the last step. What it has written is on
  * its way to the log with the next one. */
 void tr_node_key(struct tr_node *node, const struct tr_key_command *command,

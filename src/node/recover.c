@@ -51,12 +51,28 @@ static uint32_t put_members(void *context, struct tr_writer *writer)
     return node->cluster.member_count;
 }
 
-static enum tr_log_verdict apply(void *context, struct tr_log_entry *entry, uint64_t segment)
+static enum tr_log_verdict apply_once(struct tr_node *node, struct tr_log_entry *entry,
+                                      uint64_t segment)
 {
-    struct tr_node *node = context;
     if (entry->type >= TR_LOG_KEY)
         return tr_kv_replay(&node->kv, entry, segment);
     return tr_replay_entry(&node->timers, entry, segment);
+}
+
+/* What ran in this memory starts in it: keys that had expired by then make room, and then half of
+ * the reserve does, of which callbacks that were owed had been paid. */
+static enum tr_log_verdict apply(void *context, struct tr_log_entry *entry, uint64_t segment)
+{
+    struct tr_node *node = context;
+    enum tr_log_verdict verdict = apply_once(node, entry, segment);
+    if (verdict == TR_LOG_NO_MEMORY && tr_kv_drop_expired(&node->kv))
+        verdict = apply_once(node, entry, segment);
+    if (verdict == TR_LOG_NO_MEMORY) {
+        tr_arena_lend(&node->arena);
+        verdict = apply_once(node, entry, segment);
+        tr_arena_give_back(&node->arena);
+    }
+    return verdict;
 }
 
 static void copy_oldest(void *context, uint64_t *cursor)
@@ -90,21 +106,23 @@ static void finish(struct tr_node *node, struct tr_effects *out)
     node->cluster.last_stamp =
         node->cluster.last_stamp > log->ceiling ? node->cluster.last_stamp : log->ceiling;
     tr_log_begin(log, tr_random_next(&node->random), node->config.store_id, out);
+    tr_kv_begin(&node->kv);
     node->timers.id_counter = (uint32_t)tr_random_below(&node->random, 1u << 20);
     node->cluster.members_logged =
         node->cluster.member_count; /* in the header of the segment that begins */
     node->phase = PHASE_OPENING;
 }
 
-static void arm_keys(struct tr_node *node, struct tr_effects *out)
+/* Keys first: those that have expired go, and timers must have the memory to be armed. */
+static void arm(struct tr_node *node, struct tr_effects *out)
 {
     bool has_memory = true;
     if (!tr_kv_arm_all(&node->kv, &has_memory))
         return;
-    if (has_memory)
-        finish(node, out);
-    else
+    if (!has_memory)
         refuse_log(node, (struct tr_log_check){.verdict = TR_LOG_NO_MEMORY}, out);
+    else if (tr_replay_arm(&node->timers))
+        finish(node, out);
 }
 
 void tr_recovery_run(struct tr_node *node, struct tr_effects *out)
@@ -115,7 +133,6 @@ void tr_recovery_run(struct tr_node *node, struct tr_effects *out)
         refuse_log(node, check, out);
         return;
     }
-    if (tr_log_is_replayed(&node->log) && tr_effects_has_room(out, 8) &&
-        tr_replay_arm(&node->timers))
-        arm_keys(node, out);
+    if (tr_log_is_replayed(&node->log) && tr_effects_has_room(out, 8))
+        arm(node, out);
 }

@@ -53,7 +53,7 @@ tr_steady_ms tr_node_steady(const struct tr_node *node)
 
 tr_wall_ms tr_node_wall(const struct tr_node *node, tr_steady_ms at_ms)
 {
-    return at_ms + (node->time.wall_ms - node->time.steady_ms);
+    return at_ms + (uint64_t)node->log.offset_ms; /* not by what the last step rounded off */
 }
 
 void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)

@@ -4,8 +4,10 @@
  * belongs to the node of the first position at or after its partition, and to the next ones that
  * are other nodes.
  *
- *   keyspace@1  a node has one position; a key's partition is the last one before its hash
- *   keyspace@2  a node has several, taken from the node that has most; the first one after it
+ *   keyspace@1  a node has one position. The partition of a key is the last one at or before the
+ *               key's place on the circle.
+ *   keyspace@2  a node has several positions, chosen so that the shares are even. The partition of
+ *               a key is the first one at or after its place.
  *
  * While the ring is built, each position knows the one before it: a node that chooses splits a gap,
  * and nothing is moved. Then they are sorted.
@@ -18,11 +20,10 @@
 
 #include <string.h>
 
-#define BUCKETS       256  /* equal arcs whose first position is noted: a lookup need not search */
-#define PER_NODE      16   /* positions of a node, unless told, */
-#define SMALL_RING    1024 /* or one, where there are fewer partitions */
-#define NO_PLACE      UINT32_MAX
-#define ROUND_UP_MASK UINT64_C(0xffffffff)
+#define BUCKETS    256  /* equal arcs whose first position is noted: a lookup need not search */
+#define PER_NODE   16   /* positions that are chosen for a node, unless told, */
+#define SMALL_RING 1024 /* or one, where there are fewer partitions */
+#define NO_PLACE   UINT32_MAX
 
 static bool is_first_version(const struct tryst_place_map *map)
 {
@@ -44,16 +45,18 @@ static uint64_t gap_of(const struct tr_keyspace *ring, uint32_t at)
     return end > start ? end - start : end + ring->partitions - start;
 }
 
-/* The widest of the gaps that end at these positions; ties to the one that starts lowest. */
+/* The widest of the gaps that end at these places; ties to the one that starts lowest. */
 static uint32_t widest(const struct tr_keyspace *ring, uint32_t from, uint32_t to)
 {
     TR_ASSERT(from < to);
     uint32_t best = from;
+    uint64_t most = gap_of(ring, from);
     for (uint32_t i = from + 1; i < to; i++) {
         uint64_t gap = gap_of(ring, i);
-        uint64_t most = gap_of(ring, best);
-        if (gap > most || (gap == most && gap_start(ring, i) < gap_start(ring, best)))
+        if (gap > most || (gap == most && gap_start(ring, i) < gap_start(ring, best))) {
             best = i;
+            most = gap;
+        }
     }
     return best;
 }
@@ -89,11 +92,12 @@ static uint32_t leaf_count(uint32_t nodes)
     return leaves;
 }
 
+/* Of a node that has all its positions. */
 static void weigh(struct tr_keyspace *ring, uint32_t leaves, uint32_t node)
 {
     uint32_t from = ring->start[node];
     uint32_t to = ring->start[node + 1];
-    bool can_split = to > from && gap_of(ring, widest(ring, from, to)) >= 2;
+    bool can_split = gap_of(ring, widest(ring, from, to)) >= 2;
     uint64_t share = 0;
     for (uint32_t i = from; can_split && i < to; i++)
         share += gap_of(ring, i);
@@ -114,23 +118,14 @@ static size_t given_to(const struct tr_build *build, uint32_t node, const uint32
     return build->nodes[node].has_position != 0;
 }
 
-/* Who is placed so far. */
-struct placing {
-    struct tr_keyspace *ring;
-    const struct tr_build *build;
-    uint32_t count;  /* positions placed */
-    uint32_t node;   /* whose turn it is, in the list */
-    uint32_t leaves; /* of the tree of shares; 0: there is none */
-};
-
-/* The node of the list that a position is of: those of one are placed one after the other. */
-static uint32_t node_of(const struct placing *placing, uint32_t at)
+/* The node of the list that a place is of. */
+static uint32_t node_of(const struct tr_keyspace *ring, uint32_t nodes, uint32_t at)
 {
     uint32_t low = 0;
-    uint32_t high = placing->node;
+    uint32_t high = nodes - 1;
     while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2;
-        if (placing->ring->start[middle] <= at)
+        if (ring->start[middle] <= at)
             low = middle;
         else
             high = middle - 1;
@@ -138,113 +133,175 @@ static uint32_t node_of(const struct placing *placing, uint32_t at)
     return low;
 }
 
-/* Puts the next position into the gap that ends at `next`. */
-static void place(struct placing *placing, uint32_t position, uint32_t next)
+/* Puts a position into the gap that ends at the place `next`; or, if that is itself, as the first
+ * of all. */
+static void link(struct tr_keyspace *ring, uint32_t at, uint64_t position, uint32_t next)
 {
-    struct tr_keyspace *ring = placing->ring;
-    uint32_t at = placing->count++;
-    TR_ASSERT(position < ring->partitions && (next < at || (at == 0 && next == 0)));
-    ring->place[at] = position;
-    ring->before[at] = at == 0 ? 0 : ring->before[next];
+    TR_ASSERT(position < ring->partitions);
+    ring->place[at] = (uint32_t)position;
+    ring->before[at] = next == at ? at : ring->before[next];
     ring->before[next] = at;
-    ring->start[placing->node + 1] = placing->count;
-    if (placing->leaves > 0) /* a part of the gap is no longer its owner's */
-        weigh(ring, placing->leaves, node_of(placing, next));
 }
 
-/* The position whose gap a chosen one splits, or NO_PLACE. */
-static uint32_t gap_to_split(const struct placing *placing)
+static uint64_t middle_of(const struct tr_keyspace *ring, uint32_t at)
 {
-    const struct tr_keyspace *ring = placing->ring;
-    uint32_t from = 0;
-    uint32_t to = placing->count;
-    if (placing->leaves > 0) {
-        uint32_t node = worthiest(ring, placing->leaves);
-        from = ring->start[node];
-        to = ring->start[node + 1];
-    }
-    uint32_t at = from < to ? widest(ring, from, to) : NO_PLACE;
-    return at != NO_PLACE && gap_of(ring, at) >= 2 ? at : NO_PLACE;
+    return (gap_start(ring, at) + gap_of(ring, at) / 2) % ring->partitions;
 }
 
-/* False: there is no free position. */
-static bool choose(struct placing *placing)
-{
-    const struct tr_keyspace *ring = placing->ring;
-    uint64_t middle = 0;
-    uint32_t next = 0;
-    if (placing->count > 0) {
-        next = gap_to_split(placing);
-        if (next == NO_PLACE)
-            return false;
-        middle = gap_start(ring, next) + gap_of(ring, next) / 2;
-    }
-    place(placing, (uint32_t)(middle % ring->partitions), next);
-    return true;
-}
+/* ---- in the order of the list, as keyspace@1 does ---- */
 
-static enum tryst_place_status take_given(struct placing *placing, uint32_t position)
+static enum tryst_place_status place_given(struct tr_keyspace *ring, uint32_t at, uint32_t position)
 {
-    const struct tr_keyspace *ring = placing->ring;
+    uint32_t next = at;
+    uint64_t least = UINT64_MAX;
     if (position >= ring->partitions)
         return TRYST_PLACE_BAD_POSITION;
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < placing->count; i++) {
-        if (ring->place[i] == position)
+    for (uint32_t i = 0; i < at; i++) {
+        uint64_t other = ring->place[i];
+        uint64_t ahead = other >= position ? other - position : other + ring->partitions - position;
+        if (ahead == 0)
             return TRYST_PLACE_POSITION_TAKEN;
-        uint64_t ahead = (ring->place[i] + ring->partitions - position) % ring->partitions;
-        uint64_t least = (ring->place[next] + ring->partitions - position) % ring->partitions;
         next = ahead < least ? i : next;
+        least = ahead < least ? ahead : least;
     }
-    place(placing, position, next);
+    link(ring, at, position, next);
     return TRYST_PLACE_OK;
 }
 
-static enum tryst_place_status place_node(struct placing *placing, uint32_t per_node)
+static enum tryst_place_status place_in_order(struct tryst_place_map *map, struct tr_build *build)
 {
-    const uint32_t *given = NULL;
-    size_t count = given_to(placing->build, placing->node, &given);
-    for (size_t i = 0; i < count; i++) {
-        enum tryst_place_status status = take_given(placing, given[i]);
+    struct tr_keyspace *ring = &map->keyspace;
+    for (uint32_t i = 0; i < map->count; i++) {
+        const uint32_t *given = NULL;
+        enum tryst_place_status status = TRYST_PLACE_OK;
+        build->fault = i;
+        if (given_to(build, i, &given) > 0) {
+            status = place_given(ring, i, *given);
+        } else {
+            uint32_t next = i > 0 ? widest(ring, 0, i) : 0;
+            if (i > 0 && gap_of(ring, next) < 2)
+                status = TRYST_PLACE_NO_POSITION_LEFT;
+            else
+                link(ring, i, i > 0 ? middle_of(ring, next) : 0, next);
+        }
         if (status != TRYST_PLACE_OK)
             return status;
     }
-    for (uint32_t i = 0; count == 0 && i < per_node; i++) {
-        if (!choose(placing))
+    return TRYST_PLACE_OK;
+}
+
+/* ---- those that are given first, as keyspace@2 does ---- */
+
+static bool is_before(const void *context, uint32_t a, uint32_t b)
+{
+    const uint32_t *place = context;
+    return place[a] != place[b] ? place[a] < place[b] : a < b;
+}
+
+/* Links the places in `order`, which is sorted. The node at fault is the first of the list that has
+ * a position which is none, or which one before it has. */
+static enum tryst_place_status link_sorted(struct tryst_place_map *map, struct tr_build *build,
+                                           const uint32_t *order, uint32_t count)
+{
+    struct tr_keyspace *ring = &map->keyspace;
+    enum tryst_place_status status = TRYST_PLACE_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t node = node_of(ring, map->count, order[i]);
+        bool is_outside = ring->place[order[i]] >= ring->partitions;
+        bool is_taken = i > 0 && ring->place[order[i]] == ring->place[order[i - 1]];
+        if ((is_outside || is_taken) && (status == TRYST_PLACE_OK || node < build->fault)) {
+            status = is_outside ? TRYST_PLACE_BAD_POSITION : TRYST_PLACE_POSITION_TAKEN;
+            build->fault = node;
+        }
+        ring->before[order[i]] = order[i > 0 ? i - 1 : count - 1];
+    }
+    return status;
+}
+
+static enum tryst_place_status place_all_given(struct tryst_place_map *map, struct tr_build *build,
+                                               bool *has_any)
+{
+    struct tr_keyspace *ring = &map->keyspace;
+    uint32_t *order = ring->position; /* which is made when all are placed */
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < map->count; i++) {
+        const uint32_t *given = NULL;
+        size_t given_count = given_to(build, i, &given);
+        for (uint32_t k = 0; k < given_count; k++) {
+            ring->place[ring->start[i] + k] = given[k];
+            order[count++] = ring->start[i] + k;
+        }
+    }
+    *has_any = count > 0;
+    tr_heap_sort(order, count, is_before, ring->place);
+    return link_sorted(map, build, order, count);
+}
+
+/* The place whose gap the next position of a node splits, or NO_PLACE. It is taken from the node
+ * that has most; but when the node would have more than that one then, it splits a gap of its
+ * own. */
+static uint32_t gap_to_split(const struct tr_keyspace *ring, uint32_t leaves, uint32_t node,
+                             uint32_t at, uint64_t share)
+{
+    uint32_t own = at > ring->start[node] ? widest(ring, ring->start[node], at) : NO_PLACE;
+    if (own != NO_PLACE && gap_of(ring, own) < 2)
+        own = NO_PLACE;
+    if (ring->worth[1] == 0)
+        return own;
+    uint32_t most = worthiest(ring, leaves);
+    uint32_t next = widest(ring, ring->start[most], ring->start[most + 1]);
+    uint64_t taken = gap_of(ring, next) / 2;
+    bool is_too_much = share + taken > ring->worth[leaves + most] - taken;
+    return is_too_much && own != NO_PLACE ? own : next;
+}
+
+/* False: there is no free position. */
+static bool choose_all(struct tryst_place_map *map, uint32_t leaves, uint32_t node, bool *has_any)
+{
+    struct tr_keyspace *ring = &map->keyspace;
+    uint64_t share = 0;
+    for (uint32_t at = ring->start[node]; at < ring->start[node + 1]; at++) {
+        if (!*has_any) {
+            link(ring, at, 0, at);
+            *has_any = true;
+            continue;
+        }
+        uint32_t next = gap_to_split(ring, leaves, node, at, share);
+        if (next == NO_PLACE)
+            return false;
+        uint32_t other = node_of(ring, map->count, next);
+        share += other != node ? gap_of(ring, next) / 2 : 0;
+        link(ring, at, middle_of(ring, next), next);
+        if (other != node)
+            weigh(ring, leaves, other);
+    }
+    weigh(ring, leaves, node);
+    return true;
+}
+
+static enum tryst_place_status place_evenly(struct tryst_place_map *map, struct tr_build *build)
+{
+    struct tr_keyspace *ring = &map->keyspace;
+    uint32_t leaves = leaf_count(map->count);
+    const uint32_t *given = NULL;
+    bool has_any = false;
+    memset(ring->worth, 0, 2 * (size_t)leaves * sizeof *ring->worth);
+    enum tryst_place_status status = place_all_given(map, build, &has_any);
+    if (status != TRYST_PLACE_OK)
+        return status;
+    for (uint32_t i = 0; i < map->count; i++) {
+        if (given_to(build, i, &given) > 0)
+            weigh(ring, leaves, i);
+    }
+    for (uint32_t i = 0; i < map->count; i++) {
+        build->fault = i;
+        if (given_to(build, i, &given) == 0 && !choose_all(map, leaves, i, &has_any))
             return TRYST_PLACE_NO_POSITION_LEFT;
     }
     return TRYST_PLACE_OK;
 }
 
-/* Gives each node its positions, in the order of the list. */
-static enum tryst_place_status place_nodes(struct tryst_place_map *map, struct tr_build *build,
-                                           uint32_t per_node)
-{
-    struct placing placing = {.ring = &map->keyspace, .build = build};
-    if (!is_first_version(map)) {
-        placing.leaves = leaf_count(map->count);
-        memset(map->keyspace.worth, 0, 2 * placing.leaves * sizeof *map->keyspace.worth);
-    }
-    map->keyspace.start[0] = 0;
-    for (placing.node = 0; placing.node < map->count; placing.node++) {
-        build->fault = placing.node;
-        enum tryst_place_status status = place_node(&placing, per_node);
-        if (status != TRYST_PLACE_OK)
-            return status;
-        if (placing.leaves > 0)
-            weigh(placing.ring, placing.leaves, placing.node);
-    }
-    TR_ASSERT(placing.count == map->keyspace.count);
-    return TRYST_PLACE_OK;
-}
-
 /* ---- building ---- */
-
-static bool is_before(const void *context, uint32_t a, uint32_t b)
-{
-    const uint32_t *place = context;
-    return place[a] < place[b];
-}
 
 /* The index of the first position at or after `partition`, among those from `low` to `high`; or
  * `high`. */
@@ -266,16 +323,12 @@ static void sort(struct tryst_place_map *map)
 {
     struct tr_keyspace *ring = &map->keyspace;
     uint32_t *order = ring->before; /* no longer wanted for what it was */
-    for (uint32_t i = 0; i < map->count; i++) {
-        for (uint32_t k = ring->start[i]; k < ring->start[i + 1]; k++) {
-            order[k] = k;
-            ring->owner_of[k] = map->numbered[i];
-        }
-    }
+    for (uint32_t i = 0; i < ring->count; i++)
+        order[i] = i;
     tr_heap_sort(order, ring->count, is_before, ring->place);
     for (uint32_t i = 0; i < ring->count; i++) {
         ring->position[i] = ring->place[order[i]];
-        ring->owner[i] = ring->owner_of[order[i]];
+        ring->owner[i] = map->numbered[node_of(ring, map->count, order[i])];
         TR_ASSERT(i == 0 || ring->position[i - 1] < ring->position[i]);
     }
     ring->shift = 0;
@@ -285,7 +338,7 @@ static void sort(struct tryst_place_map *map)
         ring->bucket[i] = first_from(ring->position, 0, ring->count, i << ring->shift);
 }
 
-/* Positions of a node that are not given. */
+/* Positions that are chosen for a node to which none are given. */
 static uint32_t per_node_of(const struct tryst_place_map *map, const struct tr_build *build)
 {
     if (is_first_version(map))
@@ -295,33 +348,45 @@ static uint32_t per_node_of(const struct tryst_place_map *map, const struct tr_b
     return map->keyspace.partitions < SMALL_RING ? 1 : PER_NODE;
 }
 
+/* How many positions the nodes of the list have up to this one. */
+static uint64_t add_positions(const struct tryst_place_map *map, const struct tr_build *build,
+                              uint32_t node, uint64_t sum)
+{
+    const uint32_t *given = NULL;
+    size_t count = given_to(build, node, &given);
+    if (count > TRYST_PLACE_POINTS_MAX || sum > TRYST_PLACE_POINTS_MAX)
+        return TRYST_PLACE_POINTS_MAX + (uint64_t)1;
+    return sum + (count > 0 ? count : per_node_of(map, build));
+}
+
 static enum tryst_place_status build(struct tryst_place_map *map, struct tr_build *build,
                                      struct tr_room *room)
 {
     struct tr_keyspace *ring = &map->keyspace;
+    bool is_first = is_first_version(map);
+    uint64_t total = 0;
     ring->partitions =
         build->config->partitions == 0 ? TRYST_PLACE_PARTITIONS_DEFAULT : build->config->partitions;
-    uint32_t per_node = per_node_of(map, build);
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < map->count && total <= TRYST_PLACE_POINTS_MAX; i++) {
-        const uint32_t *given = NULL;
-        size_t count = given_to(build, i, &given);
-        total += count > 0 ? count : per_node;
-    }
+    for (uint32_t i = 0; i < map->count; i++)
+        total = add_positions(map, build, i, total);
     if (total > TRYST_PLACE_POINTS_MAX)
         return TRYST_PLACE_TOO_MANY_POINTS;
     ring->count = (uint32_t)total;
     ring->place = tr_room_take(room, total, sizeof(uint32_t));
-    ring->start = tr_room_take(room, map->count + 1, sizeof(uint32_t));
+    ring->start = tr_room_take(room, map->count + (size_t)1, sizeof(uint32_t));
     ring->position = tr_room_take(room, total, sizeof(uint32_t));
     ring->owner = tr_room_take(room, total, sizeof(uint32_t));
     ring->bucket = tr_room_take(room, BUCKETS + 1, sizeof(uint32_t));
     ring->before = tr_room_take(room, total, sizeof(uint32_t));
-    ring->owner_of = tr_room_take(room, total, sizeof(uint32_t));
-    ring->worth = tr_room_take(room, 2 * (size_t)leaf_count(map->count), sizeof(uint64_t));
+    if (!is_first)
+        ring->worth = tr_room_take(room, 2 * (size_t)leaf_count(map->count), sizeof(uint64_t));
     if (room->base == NULL)
         return TRYST_PLACE_OK;
-    enum tryst_place_status status = place_nodes(map, build, per_node);
+    ring->start[0] = 0;
+    for (uint32_t i = 0; i < map->count; i++)
+        ring->start[i + 1] = (uint32_t)add_positions(map, build, i, ring->start[i]);
+    enum tryst_place_status status =
+        is_first ? place_in_order(map, build) : place_evenly(map, build);
     if (status == TRYST_PLACE_OK)
         sort(map);
     return status;
@@ -350,12 +415,13 @@ static uint64_t partition_of(const struct tryst_place_map *map, uint64_t key)
     uint64_t along = (uint64_t)(uint32_t)key * ring->partitions;
     if (is_first_version(map))
         return along >> 32;
-    uint64_t partition = (along >> 32) + ((along & ROUND_UP_MASK) != 0);
+    uint64_t partition = (along >> 32) + ((uint32_t)along != 0);
     return partition < ring->partitions ? partition : 0;
 }
 
-/* A hash of the partition. For keyspace@1 the least: h P / 2^32 rounds down to the partition, as
- * h P exceeds partition x 2^32 by less than P. For keyspace@2 the greatest, likewise. */
+/* A hash of the partition. For keyspace@1 the first one: h P / 2^32 rounds down to the partition,
+ * as h P exceeds partition x 2^32 by less than P. For keyspace@2 the last one before the circle
+ * ends, likewise. */
 uint64_t tr_keyspace_key_at(const struct tryst_place_map *map, uint64_t partition)
 {
     const struct tr_keyspace *ring = &map->keyspace;

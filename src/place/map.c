@@ -24,8 +24,8 @@ const char *tryst_place_strategy_name(size_t index)
     return index < STRATEGY_COUNT ? strategies[index]->name : NULL;
 }
 
-/* The names in the table carry their version, older ones first; a caller may leave it out to get the
- * newest. */
+/* The names in the table carry their version, older ones first; a caller may leave it out to get
+ * the newest. */
 static enum tryst_place_status find_strategy(const char *text, const struct tr_strategy **found)
 {
     if (text == NULL)

@@ -113,9 +113,8 @@ struct tr_keyspace {
     unsigned shift;
 
     /* While building. */
-    uint32_t *before;   /* the position before that of each place, round the circle */
-    uint32_t *owner_of; /* of each place */
-    uint64_t *worth;    /* a tree of the shares that can be split */
+    uint32_t *before; /* the place of the position before that of each place, round the circle */
+    uint64_t *worth;  /* keyspace@2: a tree of the shares that can be split */
 };
 
 struct tryst_place_map {

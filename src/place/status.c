@@ -45,7 +45,8 @@ const char *tryst_place_status_text(enum tryst_place_status status)
     case TRYST_PLACE_NO_POSITION_LEFT:
         return "no partition is left for it";
     case TRYST_PLACE_TOO_MANY_POINTS:
-        return "the weights ask for more than 16777216 points: scale them all down";
+        return "more than 16777216 points are asked for: scale all weights down, or give fewer "
+               "positions";
     case TRYST_PLACE_BAD_FLAGS:
         return "the flags have bits that this version does not know";
     case TRYST_PLACE_MEMORY_TOO_SMALL:

@@ -5,10 +5,16 @@
  */
 #include "resp/glob.h"
 
+static unsigned char folded(char byte, bool is_nocase)
+{
+    return (unsigned char)(is_nocase && byte >= 'A' && byte <= 'Z' ? byte + 32 : byte);
+}
+
 /* Whether a byte is of the set that begins behind a bracket at `at`; `at` is behind the set then.
  * One that is not closed ends with the pattern. */
-static bool is_of_set(struct tr_span pattern, size_t *at, unsigned char byte)
+static bool is_of_set(struct tr_span pattern, size_t *at, char text, bool is_nocase)
 {
+    unsigned char byte = folded(text, is_nocase);
     TR_ASSERT(*at > 0 && pattern.text[*at - 1] == '[');
     bool is_not = *at < pattern.size && pattern.text[*at] == '^';
     bool is_of = false;
@@ -16,11 +22,11 @@ static bool is_of_set(struct tr_span pattern, size_t *at, unsigned char byte)
     while (*at < pattern.size && pattern.text[*at] != ']') {
         bool is_escaped = pattern.text[*at] == '\\' && pattern.size - *at >= 2;
         *at += is_escaped;
-        unsigned char low = (unsigned char)pattern.text[*at];
+        unsigned char low = folded(pattern.text[*at], is_nocase);
         unsigned char high = low;
         if (!is_escaped && pattern.size - *at >= 3 && pattern.text[*at + 1] == '-') {
             *at += 2;
-            high = (unsigned char)pattern.text[*at];
+            high = folded(pattern.text[*at], is_nocase);
         }
         if (low > high) {
             unsigned char lower = high;
@@ -35,20 +41,20 @@ static bool is_of_set(struct tr_span pattern, size_t *at, unsigned char byte)
 }
 
 /* Whether one byte fits what stands at `at`, which is no star; `at` is behind that then. */
-static bool fits(struct tr_span pattern, size_t *at, char byte)
+static bool fits(struct tr_span pattern, size_t *at, char byte, bool is_nocase)
 {
     TR_ASSERT(*at < pattern.size);
     char wanted = pattern.text[(*at)++];
     if (wanted == '?')
         return true;
     if (wanted == '[')
-        return is_of_set(pattern, at, (unsigned char)byte);
+        return is_of_set(pattern, at, byte, is_nocase);
     if (wanted == '\\' && *at < pattern.size)
         wanted = pattern.text[(*at)++];
-    return wanted == byte;
+    return folded(wanted, is_nocase) == folded(byte, is_nocase);
 }
 
-bool tr_glob_matches(struct tr_span pattern, struct tr_span text)
+static bool matches(struct tr_span pattern, struct tr_span text, bool is_nocase)
 {
     size_t at = 0;
     size_t read = 0;
@@ -62,7 +68,7 @@ bool tr_glob_matches(struct tr_span pattern, struct tr_span text)
             taken = read;
             continue;
         }
-        if (at < pattern.size && fits(pattern, &at, text.text[read])) {
+        if (at < pattern.size && fits(pattern, &at, text.text[read], is_nocase)) {
             read++;
             continue;
         }
@@ -74,4 +80,14 @@ bool tr_glob_matches(struct tr_span pattern, struct tr_span text)
     while (at < pattern.size && pattern.text[at] == '*')
         at++;
     return at == pattern.size;
+}
+
+bool tr_glob_matches(struct tr_span pattern, struct tr_span text)
+{
+    return matches(pattern, text, false);
+}
+
+bool tr_glob_matches_nocase(struct tr_span pattern, struct tr_span text)
+{
+    return matches(pattern, text, true);
 }

@@ -8,5 +8,6 @@
 
 /* Takes time in proportion to the product of both sizes, at most. */
 bool tr_glob_matches(struct tr_span pattern, struct tr_span text);
+bool tr_glob_matches_nocase(struct tr_span pattern, struct tr_span text);
 
 #endif

@@ -23,6 +23,14 @@ bool tr_resp_is(struct tr_span argument, const char *word)
     return tr_span_equals_nocase(argument, (struct tr_span){word, strlen(word)});
 }
 
+const char *tr_resp_line_end(const char *bytes, size_t size, char last)
+{
+    const char *end = memchr(bytes, last, size);
+    if (end == NULL || memchr(bytes, '\0', (size_t)(end - bytes)) != NULL)
+        return NULL;
+    return end;
+}
+
 /* ---- an array of bulk strings ---- */
 
 /* A line that begins at `at`, without its first byte and its end; `at` is behind it then. False:
@@ -30,7 +38,7 @@ bool tr_resp_is(struct tr_span argument, const char *word)
 static bool take_line(const char *bytes, size_t size, size_t *at, struct tr_span *line)
 {
     TR_ASSERT(*at <= size);
-    const char *end = memchr(bytes + *at, '\r', size - *at);
+    const char *end = tr_resp_line_end(bytes + *at, size - *at, '\r');
     if (end == NULL || end + 1 == bytes + size)
         return false;
     size_t length = (size_t)(end - bytes) - *at;
@@ -220,7 +228,7 @@ static bool take_word(struct line *line, struct tr_span *word)
 static enum tr_resp_state read_line(struct tr_resp_command *command, char *bytes, size_t size)
 {
     size_t most = size < TR_RESP_LINE_MAX ? size : TR_RESP_LINE_MAX;
-    const char *end = memchr(bytes, '\n', most);
+    const char *end = tr_resp_line_end(bytes, most, '\n');
     if (end == NULL)
         return size > TR_RESP_LINE_MAX ? bad(command, TR_RESP_INLINE_LINE)
                                        : more(command, size + 1);

@@ -53,6 +53,10 @@ struct tr_resp_command {
     size_t done_at;
 };
 
+/* Where a line ends; NULL: nowhere yet. As in Redis, one with a zero byte in it never does, and is
+ * too long some time. */
+const char *tr_resp_line_end(const char *bytes, size_t size, char last);
+
 /* Reads a command at the start of `size` bytes, of which there is one at least. */
 enum tr_resp_state tr_resp_read(struct tr_resp_command *command, char *bytes, size_t size);
 

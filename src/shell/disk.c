@@ -192,6 +192,8 @@ static void do_remove(struct tr_disk *disk, const struct job *job)
                strerror(errno));
 }
 
+/* At a start the last segment may have a batch that was written and not synced, by a process that
+ * was killed: it was read, and counts, so it is synced before anything is written that follows. */
 static void do_trim(struct tr_disk *disk, const struct job *job)
 {
     char name[40];
@@ -200,6 +202,8 @@ static void do_trim(struct tr_disk *disk, const struct job *job)
     if (file < 0 || ftruncate(file, (off_t)job->effect.of.segment.size) != 0)
         tr_say(TR_WARNING, "cutting %s/%s failed: %s", disk->config.directory, name,
                strerror(errno));
+    if (file >= 0 && disk->config.sync != TR_SYNC_NEVER && fdatasync(file) != 0)
+        fatal(disk, "syncing", job->effect.of.segment.number);
     if (file >= 0)
         close(file);
 }

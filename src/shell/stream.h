@@ -78,8 +78,8 @@ bool tr_stream_connect(struct tr_stream *stream, struct tr_streams *all,
 /* False: no memory for it. */
 bool tr_stream_put(struct tr_stream *stream, const char *bytes, size_t size);
 
-/* Sends what the socket takes of it at once. What it does not take, and what goes wrong, is found by
- * the flush at the end of the turn: nobody is called back from here. */
+/* Sends what the socket takes of it at once. What it does not take, and what goes wrong, is found
+ * by the flush at the end of the turn: nobody is called back from here. */
 void tr_stream_send_now(struct tr_stream *stream);
 
 /* Sends what was put into this one, without waiting for the end of the turn. */

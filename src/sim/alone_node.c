@@ -299,6 +299,8 @@ void alone_start(struct alone *world)
         if (!alone_advance(world, UINT64_MAX))
             tick(world);
     }
+    /* Pieces of each size have blocks of their own, and of the least memory there is a block is much:
+     * in another order pieces may need one more. The operator gives it more. */
     if (world->is_too_small) {
         world->is_too_small = false;
         world->is_tight = false;
@@ -313,8 +315,12 @@ void alone_start(struct alone *world)
 
 void alone_crash(struct alone *world)
 {
-    alone_trace(world, "crashes", world->disk.is_writing, 0);
-    sim_disk_crash(&world->disk);
+    bool is_killed = alone_draw(world, 3) == 0;
+    alone_trace(world, is_killed ? "is killed" : "crashes", world->disk.is_writing, 0);
+    if (is_killed)
+        sim_disk_kill(&world->disk);
+    else
+        sim_disk_crash(&world->disk);
     for (uint32_t i = 0; i < world->open_count; i++)
         world->model.writes[world->open[i].write].is_maybe = true;
     world->open_count = 0;

@@ -20,6 +20,7 @@ void sim_disk_free(struct sim_disk *disk)
         free(disk->segments[i].bytes);
     free(disk->segments);
     free(disk->write_bytes);
+    free(disk->before);
 }
 
 static struct sim_segment *find(struct sim_disk *disk, uint64_t number)
@@ -67,6 +68,40 @@ void sim_disk_sync(struct sim_disk *disk)
     end_write(disk);
 }
 
+static void forget_cached(struct sim_disk *disk)
+{
+    free(disk->before);
+    disk->before = NULL;
+}
+
+void sim_disk_kill(struct sim_disk *disk)
+{
+    if (!disk->is_writing)
+        return;
+    const struct sim_segment *segment = find(disk, disk->write_segment);
+    TR_ASSERT(segment != NULL && disk->write_offset + disk->write_size <= segment->size);
+    forget_cached(disk);
+    disk->cached_segment = disk->write_segment;
+    disk->cached_offset = disk->write_offset;
+    disk->cached_size = disk->write_size;
+    disk->before = malloc(disk->write_size);
+    TR_ASSERT(disk->before != NULL);
+    memcpy(disk->before, segment->bytes + disk->write_offset, disk->write_size);
+    sim_disk_sync(disk);
+}
+
+/* What was only in the machine's memory is lost, or has been written by now. */
+static void lose_cached(struct sim_disk *disk)
+{
+    struct sim_segment *segment = find(disk, disk->cached_segment);
+    if (disk->before == NULL)
+        return;
+    bool is_there = segment != NULL && disk->cached_offset + disk->cached_size <= segment->size;
+    if (is_there && tr_random_below(disk->random, 2) == 0)
+        memcpy(segment->bytes + disk->cached_offset, disk->before, disk->cached_size);
+    forget_cached(disk);
+}
+
 bool sim_disk_allocate(struct sim_disk *disk, uint64_t number, size_t size)
 {
     TR_ASSERT(find(disk, number) == NULL);
@@ -99,6 +134,8 @@ void sim_disk_trim(struct sim_disk *disk, uint64_t number, size_t size)
 {
     struct sim_segment *segment = find(disk, number);
     TR_ASSERT(segment != NULL && size <= segment->size);
+    if (disk->cached_segment == number)
+        forget_cached(disk);
     disk->used -= segment->size - size;
     if (disk->fills_up)
         disk->limit = disk->used;
@@ -133,6 +170,7 @@ void sim_disk_empty(struct sim_disk *disk)
 
 void sim_disk_crash(struct sim_disk *disk)
 {
+    lose_cached(disk);
     if (!disk->is_writing)
         return;
     size_t prefix = tr_random_below(disk->random, disk->write_size + 1);

@@ -29,6 +29,12 @@ struct sim_disk {
     uint64_t write_offset;
     uint8_t *write_bytes;
     size_t write_size;
+
+    /* What a process that was killed had written and not synced: it is read, and may be lost yet. */
+    uint64_t cached_segment;
+    uint64_t cached_offset;
+    size_t cached_size;
+    uint8_t *before; /* what is there if it is lost; NULL: there is nothing of that kind */
 };
 
 void sim_disk_init(struct sim_disk *disk, struct tr_random *random);
@@ -51,6 +57,10 @@ void sim_disk_empty(struct sim_disk *disk); /* there is room */
 /* Nothing more fits, also when something is removed; and what was asked for last, and is not used
  * yet, may not have been there. */
 void sim_disk_fill(struct sim_disk *disk);
+
+/* The process goes, and the machine stays: all of the write that was not synced is there, until the
+ * power goes, too. What is trimmed is synced. */
+void sim_disk_kill(struct sim_disk *disk);
 
 /* The power goes: of the write that was not synced, anything from nothing to all stays. */
 void sim_disk_crash(struct sim_disk *disk);

@@ -34,9 +34,12 @@ bool tr_timers_owe(struct tr_timers *timers, const struct tr_owed *owed, size_t 
         !tr_log_has_room(timers->log, tr_log_record_bound(&record) + size + STAMP_ROOM, false))
         return false;
     record.head.order.version = tr_clock_stamp(timers->cluster, 0);
-    tr_arena_lend(timers->arena);
+    bool is_lent = timers->arena->lent > 0; /* for keys that are set together */
+    if (!is_lent)
+        tr_arena_lend(timers->arena);
     bool is_there = tr_timers_put(timers, &record, &ref);
-    tr_arena_give_back(timers->arena);
+    if (!is_lent)
+        tr_arena_give_back(timers->arena);
     if (!is_there)
         return false;
     tr_log_wait(timers->log, (struct tr_waiting){

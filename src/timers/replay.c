@@ -52,15 +52,16 @@ static void apply_record(struct tr_timers *timers, struct tr_record *record, uin
         struct tr_order new = record->head.order;
         if (tr_order_compare(&old, &new) > 0)
             return;
-        tr_timers_log_dead(timers, &held);
-        tr_timers_count(timers, &held.head, -1);
-        ref = tr_book_replace(&timers->book, ref, record);
-    } else {
-        ref = tr_book_insert(&timers->book, record);
     }
-    *is_full = ref == TR_ARENA_NONE;
+    tr_ref placed = ref != TR_ARENA_NONE ? tr_book_replace(&timers->book, ref, record)
+                                         : tr_book_insert(&timers->book, record);
+    *is_full = placed == TR_ARENA_NONE;
     if (*is_full)
         return;
+    if (ref != TR_ARENA_NONE) {
+        tr_timers_log_dead(timers, &held);
+        tr_timers_count(timers, &held.head, -1);
+    }
     *tr_log_live_of(timers->log, segment) += 1;
     timers->log->live_bytes += tr_log_size(record);
     tr_timers_count(timers, &record->head, 1);

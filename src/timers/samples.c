@@ -165,8 +165,8 @@ static uint64_t lead_over_most(const struct tr_cluster *cluster)
 }
 
 /* Clocks of others may all be behind the time of day, which was set after they had started, or went
- * on while their machines were suspended: a node that comes then would be ahead of them, and take no
- * writes, for as long as they run. */
+ * on while their machines were suspended: a node that comes then would be ahead of them, and take
+ * no writes, for as long as they run. */
 bool tr_samples_follow(struct tr_timers *timers)
 {
     struct tr_cluster *cluster = timers->cluster;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A clock that was set while the node was down is noticed by what others say: the first that they
- * send on a link is when timers that they share are due. A node that shares none with them, since it
- * is new, goes by their clocks.
+ * send on a link is when timers that they share are due. A node that is new shares none with them,
+ * and goes by their clocks.
  */
 #ifndef TR_TIMERS_SAMPLES_H
 #define TR_TIMERS_SAMPLES_H

@@ -32,6 +32,22 @@ def test_positions_are_exact_decimals(tryst):
     assert tryst("place", "--strategy", "keyspace", *asked).stdout == ".1\tb\n.10000001\tc\n.3\tc\n.4\ta\n"
 
 
+def test_a_key_at_a_nodes_position_is_that_nodes(tryst):
+    """Also where the position is no whole partition: .3 of 1024."""
+    for strategy in ("keyspace@1", "keyspace@2"):
+        result = tryst("place", "--strategy", strategy, "--replicas", "1", "--positions", *nodes("a,at=.3", "b,at=.6"), ".3", ".6", ".7")
+        assert result.stdout == ".3\ta\n.6\tb\n.7\ta\n"
+
+
+def test_positions_per_node(tryst):
+    result = tryst("place", "--strategy", "keyspace", "--per-node", "4", *nodes("a", "b"), "key")
+    assert result.returncode == 0
+    result = tryst("place", "--strategy", "keyspace@1", "--per-node", "4", *nodes("a", "b"), "key")
+    assert result.returncode == 2 and "--per-node is for --strategy keyspace@2" in result.stderr
+    result = tryst("place", "--strategy", "keyspace", "--partitions", "1024", "--per-node", "600", *nodes("a", "b"), "key")
+    assert result.returncode == 2 and "'b'" in result.stderr and "--per-node" in result.stderr
+
+
 def test_the_ring_takes_positions_too(tryst):
     result = tryst("place", "--strategy", "ring", "--positions", *nodes("a", "b", "c"), "0", ".5", ".999999999999999999999")
     assert result.returncode == 0

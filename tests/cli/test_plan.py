@@ -8,7 +8,7 @@ import pytest
 
 THREE = ["--node", "10.0.0.1:7253", "--node", "10.0.0.2:7253", "--node", "10.0.0.3:7253"]
 FOURTH = "10.0.0.4:7253"
-STRATEGIES = ["chronos", "rendezvous", "carp", "virtual", "skeleton", "crush", "ring", "keyspace"]
+STRATEGIES = ["chronos", "rendezvous", "carp", "virtual", "skeleton", "crush", "ring", "keyspace@1", "keyspace"]
 
 
 def plan(tryst, *arguments):

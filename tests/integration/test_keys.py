@@ -331,6 +331,81 @@ def test_expired_keys_do_not_keep_a_node_from_starting(nodes):
         assert Client(node.port)("DBSIZE") == 800
 
 
+def test_times_that_are_set_later_do_not_keep_a_node_from_starting(nodes):
+    """Nor for what had expired by a time that was set after the value was, with timers among them."""
+    node = nodes(config="[storage]\nmemory-budget = 64M\n").start()
+    client = Client(node.port)
+    for first in range(0, 400000, 2000):
+        commands = []
+        for i in range(first, first + 1000):
+            commands += [["SET", f"k{i}", "v" * 100], ["PEXPIRE", f"k{i}", 300]]
+        client.pipeline(commands)
+        if first % 20000 == 0:
+            node.create("http://127.0.0.1:1/", 1000, opaque="x" * 100)
+    wait_for(lambda: node.metrics()["tryst_keys"] == 0, 20, "they expire")
+    node.kill()
+    node.start()
+    assert Client(node.port)("DBSIZE") == 0 and node.metrics()['tryst_timers{state="pending"}'] == 20
+
+
+def test_a_clock_that_was_set_back_while_the_node_was_down(nodes, tmp_path):
+    """What had expired stays so, and what is set from then on is there until it expires."""
+    offset = tmp_path / "offset"
+    offset.write_text("3600000")
+    node = nodes(environment={"TRYST_WALL_OFFSET_FILE": str(offset)}).start()
+    client = Client(node.port)
+    client("SET", "gone", "v", "PX", 100)
+    client("SET", "stays", "v")
+    wait_for(lambda: client("DBSIZE") == 1, 10, "it expires")
+    time.sleep(0.5)  # until the log was told of it
+    client("SET", "after", "that")
+    node.stop()
+    offset.write_text("0")
+    node.start()
+    client = Client(node.port)
+    assert client("GET", "gone") is None and client("GET", "stays") == b"v"
+    assert client("SET", "new", "v", "EX", 1800) == b"OK"
+    for kill in True, False:
+        node.kill() if kill else node.stop()
+        node.start()
+        client = Client(node.port)
+        assert client("GET", "new") == b"v" and client("GET", "gone") is None
+
+
+def test_entries_of_the_wheel_are_swept(nodes):
+    """A key that is written over and over with the time that it had, longer and shorter, does not use up memory."""
+    node = nodes(config="[storage]\nmemory-budget = 64M\n").start()
+    client = Client(node.port)
+    at = int(time.time() * 1000) + 3600_000
+    used = []
+    for _ in range(150):
+        client.pipeline([["SET", "k", "v" * (10 if i % 2 else 100), "PXAT", at] for i in range(10000)])
+        used.append(node.metrics()["tryst_memory_used_bytes"])
+    assert used[-1] < used[20] + (8 << 20), used
+    assert client("PEXPIRETIME", "k") == at
+
+
+def test_all_or_none_at_the_limit_of_memory(nodes):
+    node = nodes(config="[storage]\nmemory-budget = 64M\n").start()
+    client = Client(node.port)
+    client("SET", "there", "0")
+    for i in range(2000):
+        if client.pipeline([["SET", f"k{i}-{k}", "v" * 1000] for k in range(100)])[-1].startswith(b"-OOM"):
+            break
+    client.pipeline([["SET", f"s{i}", "v" * 20] for i in range(100000)])
+    for command in "MSET", "MSETNX":
+        with pytest.raises(Refused, match="^OOM command not allowed when used memory > 'maxmemory'.$"):
+            client(command, *(["there", "1"] if command == "MSET" else ["not-there", "1"]), "new", "v" * 100000)
+    assert client("MGET", "there", "not-there", "new") == [b"0", None, None]
+
+
+def test_flushed_twice(nodes, node):
+    client = Client(node.port)
+    for first in range(0, 300000, 5000):
+        client.pipeline([["SET", f"k{i}", "v"] for i in range(first, first + 5000)])
+    assert client.pipeline([["FLUSHALL"], ["FLUSHALL"], ["DBSIZE"], ["SET", "a", "b"], ["FLUSHALL"], ["DBSIZE"]]) == [b"+OK", b"+OK", b":0", b"+OK", b"+OK", b":0"]
+
+
 def test_more_times_than_memory(nodes):
     """Changing when keys expire, again and again, is refused before it takes what is kept for pops."""
     node = nodes(config="[storage]\nmemory-budget = 64M\n").start()

@@ -175,6 +175,17 @@ BROKEN = [
     b"CLIENT REPLY SKIP\r\nNOSUCH\r\nPING\r\n",
     b"CLIENT REPLY OFF\r\nQUIT\r\n",
     b"CLIENT REPLY OFF\r\n*1\r\nx\r\n",
+    b"CLIENT REPLY SKIP\r\nRESET\r\nPING\r\n",
+    b"SET a b\0c\r\nPING\r\n",
+    b"$\0" + (b"A" * 1023 + b"\n") * 100,
+    b"*\0" + b"1" * 70000,
+    b"*2\r\n$9\r\nclient|id\r\n$1\r\nx\r\n",
+    b"COMMAND INFO get|foo\r\n",
+    b"COPY a b DB 3000000000\r\n",
+    b"MEMORY USAGE nosuch SAMPLES 1 SAMPLES 2\r\n",
+    b"COMMAND LIST FILTERBY PATTERN nosuch*\r\nCOMMAND LIST FILTERBY ACLCAT nosuch\r\nCOMMAND LIST FILTERBY x y\r\n",
+    b"CONFIG GET SAVE\r\nCONFIG GET Save save\r\nCONFIG GET MAXMEMORY-P*Y\r\n",
+    b"SET k " + b"v" * 20000 + b"\r\nSTRLEN k\r\n",
 ]
 
 
@@ -203,20 +214,50 @@ def test_what_clients_ask_first(node, redis):
     for protocol in (2, 3):
         mine, real = ours("HELLO", protocol), theirs("HELLO", protocol)
         assert mine[::2] == real[::2] and mine[1] == b"redis" and mine[3].startswith(b"7.0") and mine[5] == protocol
-    names = [name.decode() for name in ours("COMMAND", "LIST")]
+    newer = {"client|setinfo", "client|no-touch"}  # than 7.0
+    names = [name.decode() for name in ours("COMMAND", "LIST") if name.decode() not in newer]
     for name in names:
         (mine,), (real,) = ours("COMMAND", "INFO", name), theirs("COMMAND", "INFO", name)
         assert mine[:2] == real[:2] and mine[3:6] == real[3:6], name
         # What a write costs differs, and there are no users; the rest of the flags is the same.
         assert set(mine[2]) == set(real[2]) - {b"movablekeys", b"no_multi"}, name
+        assert mine[6] == real[6], name
         assert len(mine) == len(real)
     docs = ours("COMMAND", "DOCS")
-    assert len(docs) == 2 * len(names)
+    assert len(docs) == 2 * sum("|" not in name for name in names)
+    for by, what in ("PATTERN", "*GET*"), ("PATTERN", "client|*"), ("ACLCAT", "connection"), ("ACLCAT", "DANGEROUS"):
+        mine, real = (set(client("COMMAND", "LIST", "FILTERBY", by, what)) for client in (ours, theirs))
+        assert mine - {name.encode() for name in newer} == real & {name.encode() for name in names}, what
     info = dict(line.split(":", 1) for line in ours("INFO").decode().splitlines() if ":" in line)
     assert info["loading"] == "0" and info["role"] == "master" and info["cluster_enabled"] == "0" and info["redis_version"].startswith("7.0")
     assert int(info["tcp_port"]) == node.port and int(info["used_memory"]) > 0 and int(info["connected_clients"]) >= 1
     assert ours("CONFIG", "GET", "save") == [b"save", b""]
     assert ours("CLIENT", "SETINFO", "LIB-NAME", "x") == b"OK"
+
+
+def test_times_of_day_are_told_as_they_were_given(node, redis):
+    """To the millisecond, whenever that is asked."""
+    ours, theirs = Client(node.port), Client(redis.port)
+    for client in ours, theirs:
+        for i in range(200):
+            at = 33177117420000 + i
+            client("SET", "a", "b", "PXAT", at)
+            time.sleep(0.0013)
+            assert client("PEXPIRETIME", "a") == at
+            assert client("PEXPIREAT", "a", at, "GT") == 0 and client("PEXPIREAT", "a", at, "LT") == 0
+
+
+def test_clients_and_themselves(node, redis):
+    for port in node.port, redis.port:
+        client, other = Client(port), Client(port)
+        number, others = client("CLIENT", "ID"), other("CLIENT", "ID")
+        assert client("CLIENT", "KILL", "ID", number) == 0 and client("PING") == b"PONG"
+        lines = client("CLIENT", "LIST", "ID", others, number, others).decode().splitlines()
+        assert [line.split()[0] for line in lines] == [f"id={others}", f"id={number}", f"id={others}"]
+        assert "cmd=client|list" in lines[1]
+        time.sleep(1.1)
+        assert [line for line in client("CLIENT", "LIST").decode().splitlines() if line.startswith(f"id={others} ") and "idle=0" not in line]
+        assert client("CLIENT", "KILL", "ID", others) == 1
 
 
 def test_http_beside_it(node):

@@ -18,10 +18,27 @@
 #define NODES_MAX 201
 #define FEW       12
 
-enum kind { CHRONOS, RENDEZVOUS, CARP, VIRTUAL, SKELETON, CRUSH, RING, KEYSPACE, KINDS };
+enum kind {
+    CHRONOS,
+    RENDEZVOUS,
+    CARP,
+    VIRTUAL,
+    SKELETON,
+    CRUSH,
+    RING,
+    KEYSPACE_1,
+    KEYSPACE,
+    KINDS
+};
 
-static const char *const names_of_kinds[KINDS] = {"chronos",  "rendezvous", "carp", "virtual",
-                                                  "skeleton", "crush",      "ring", "keyspace"};
+static const char *const names_of_kinds[KINDS] = {"chronos", "rendezvous", "carp",
+                                                  "virtual", "skeleton",   "crush",
+                                                  "ring",    "keyspace@1", "keyspace"};
+
+static bool is_keyspace(enum kind kind)
+{
+    return kind == KEYSPACE || kind == KEYSPACE_1;
+}
 
 struct cluster {
     enum kind kind;
@@ -59,11 +76,11 @@ static void draw(struct cluster *cluster, struct tr_random *random, enum kind ki
     cluster->kind = kind;
     cluster->config.strategy = names_of_kinds[kind];
     cluster->count = 2 + tr_random_below(random, NODES_MAX - 2);
-    cluster->has_weights = kind != CHRONOS && kind != KEYSPACE && tr_random_below(random, 4) > 0;
+    cluster->has_weights = kind != CHRONOS && !is_keyspace(kind) && tr_random_below(random, 4) > 0;
     size_t depth = kind == CRUSH ? tr_random_below(random, 3) : 0;
     size_t zones = 2 + tr_random_below(random, 8);
-    uint64_t step = (uint64_t)1 << (kind == KEYSPACE ? tr_random_below(random, 20) : 0);
-    if (kind == KEYSPACE)
+    uint64_t step = (uint64_t)1 << (is_keyspace(kind) ? tr_random_below(random, 20) : 0);
+    if (is_keyspace(kind))
         cluster->config.partitions = NODES_MAX * step + tr_random_below(random, 1000);
     if (depth > 0)
         cluster->config.spread = (uint32_t)tr_random_below(random, depth + 1);
@@ -82,7 +99,7 @@ static void draw(struct cluster *cluster, struct tr_random *random, enum kind ki
                          (size_t)tr_random_below(random, 3));
             node->zone = cluster->zones[i];
         }
-        if (kind == KEYSPACE) {
+        if (is_keyspace(kind)) {
             node->has_position = 1;
             node->position =
                 (uint32_t)((i * 97 % NODES_MAX) * step + tr_random_below(random, step));
@@ -376,7 +393,7 @@ static bool check_balance(enum kind kind, bool is_weighted)
         due[i] = is_weighted ? (double)(1 + i % 4) : 1;
         if (is_weighted)
             cluster.nodes[i].weight = TRYST_PLACE_WEIGHT_ONE * (1 + i % 4);
-        if (kind == KEYSPACE) {
+        if (is_keyspace(kind)) {
             cluster.nodes[i].has_position = 1;
             cluster.nodes[i].position = (uint32_t)(100 * i);
             due[i] = i == 0 ? 124 : 100; /* of 1,024 partitions, up to and with its own */
@@ -425,13 +442,13 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < sizeof properties / sizeof properties[0]; i++) {
             bool applies = (properties[i].holds != holds_domains || kind == CRUSH) &&
                            (properties[i].holds != holds_weights ||
-                            (kind != CHRONOS && kind != KEYSPACE && kind != CARP));
+                            (kind != CHRONOS && !is_keyspace(kind) && kind != CARP));
             if (applies)
                 all_hold &= check(properties[i].holds, properties[i].what, (enum kind)kind,
                                   clusters, keys, seed);
         }
         all_hold &= check_balance((enum kind)kind, false);
-        if (kind != CHRONOS && kind != KEYSPACE)
+        if (kind != CHRONOS && !is_keyspace(kind))
             all_hold &= check_balance((enum kind)kind, true);
     }
     printf("1..%d\n", tests_run);

@@ -26,7 +26,7 @@ class Node:
     name: bytes
     weight: int | None = None  # 32.32
     zone: bytes | None = None
-    position: int | None = None  # a partition
+    position: int | tuple[int, ...] | None = None  # a partition; of keyspace@2 several
 
 
 # Hash functions
@@ -395,22 +395,23 @@ class Keyspace:
 
 
 class Keyspace2:
-    """Several positions a node, each from the middle of the widest gap of the node that has most."""
+    """Several positions a node; those that are given first, then each from the node that has most."""
 
     uses = {"position"}
 
-    def __init__(self, nodes: list[Node], partitions: int = 1024):
+    def __init__(self, nodes: list[Node], partitions: int = 1024, per_node: int = 0):
         self.partitions = partitions
         self.owner: dict[int, int] = {}
         for index, node in enumerate(nodes):
-            count = 1 if partitions < 1024 else 16
-            for _ in range(1 if node.position is not None else count):
-                position = self.middle(index) if node.position is None else node.position
+            for position in [] if node.position is None else node.position if isinstance(node.position, tuple) else (node.position,):
                 if position >= partitions:
                     raise PlacementError("outside the circle")
                 if position in self.owner:
                     raise PlacementError("position taken")
                 self.owner[position] = index
+        for index, node in enumerate(nodes):
+            for _ in range((per_node or (1 if partitions < 1024 else 16)) if node.position is None else 0):
+                self.owner[self.middle(index)] = index
 
     def middle(self, index: int) -> int:
         if not self.owner:
@@ -420,11 +421,19 @@ class Keyspace2:
         shares: dict[int, int] = {}
         for width, _, node in gaps:
             shares[node] = shares.get(node, 0) + width
-        able = {node for width, _, node in gaps if width >= 2 and (node != index or index == 0)}
+
+        def widest(node: int) -> tuple[int, int, int]:
+            return min((gap for gap in gaps if gap[2] == node), key=lambda gap: (-gap[0], gap[1]))
+
+        able = {node for width, _, node in gaps if width >= 2}
+        others = able - {index}
         if not able:
             raise PlacementError("no position left")
-        most = min(able, key=lambda node: (-shares[node], node))
-        width, start, _ = min((gap for gap in gaps if gap[2] == most), key=lambda gap: (-gap[0], gap[1]))
+        most = min(others, key=lambda node: (-shares[node], node)) if others else index
+        taken = widest(most)[0] // 2
+        if index in able and others and shares[index] + taken > shares[most] - taken:
+            most = index
+        width, start, _ = widest(most)
         return (start + width // 2) % self.partitions
 
     def rank(self, key: int) -> list[int]:

@@ -83,10 +83,20 @@ static void bad_nodes_are_refused_with_their_index(void **state)
          {{.name = "a"}, {.name = "b", .has_position = 1, .position = 1024}, {.name = "c"}},
          TRYST_PLACE_BAD_POSITION,
          1},
-        {"keyspace",
+        {"keyspace@1",
+         {{.name = "a"}, {.name = "b", .has_position = 1, .position = 1024}, {.name = "c"}},
+         TRYST_PLACE_BAD_POSITION,
+         1},
+        {"keyspace@1",
          {{.name = "a"}, {.name = "b", .has_position = 1, .position = 0}, {.name = "c"}},
          TRYST_PLACE_POSITION_TAKEN,
          1},
+        {"keyspace",
+         {{.name = "a", .has_position = 1, .position = 7},
+          {.name = "b"},
+          {.name = "c", .has_position = 1, .position = 7}},
+         TRYST_PLACE_POSITION_TAKEN,
+         2},
     };
     for (size_t i = 0; i < UNIT_COUNT(cases); i++) {
         const struct tryst_place_config config = {.strategy = cases[i].strategy};
@@ -302,17 +312,15 @@ static void excluding_what_is_not_there_does_no_harm(void **state)
 }
 
 /* A key is the hash, not the partition: it means the same on a ring of any size. */
-static void a_keyspace_key_is_good_for_every_ring(void **state)
+static void check_keys_of_rings(const char *strategy)
 {
-    (void)state;
     const struct tryst_place_node nodes[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
     struct tryst_place_map *large = unit_map(
-        &(struct tryst_place_config){.strategy = "keyspace", .partitions = (uint64_t)1 << 32},
-        nodes, 3);
+        &(struct tryst_place_config){.strategy = strategy, .partitions = (uint64_t)1 << 32}, nodes,
+        3);
     for (uint64_t partitions = 4; partitions <= (uint64_t)1 << 32; partitions *= 2) {
-        struct tryst_place_map *map =
-            unit_map(&(struct tryst_place_config){.strategy = "keyspace", .partitions = partitions},
-                     nodes, 3);
+        struct tryst_place_map *map = unit_map(
+            &(struct tryst_place_config){.strategy = strategy, .partitions = partitions}, nodes, 3);
         assert_true(tryst_place_partitions(map) == partitions);
         for (uint64_t id = 0; id < 100; id++) {
             uint32_t a;
@@ -324,6 +332,13 @@ static void a_keyspace_key_is_good_for_every_ring(void **state)
         free(map);
     }
     free(large);
+}
+
+static void a_keyspace_key_is_good_for_every_ring(void **state)
+{
+    (void)state;
+    check_keys_of_rings("keyspace@1");
+    check_keys_of_rings("keyspace@2");
 }
 
 /* Thousands of zones of one node and one of thousands: dealing must not walk the empty ones again

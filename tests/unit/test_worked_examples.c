@@ -311,11 +311,38 @@ static void nodes_take_from_the_one_that_has_most(void **state)
             for (size_t i = 0; i < count; i++) {
                 const uint32_t *positions;
                 assert_int_equal(tryst_place_node_positions(map, i, &positions), 16);
-                assert_true((double)shares[i] * (double)count < 1.25 * (double)partitions);
+                assert_true((double)shares[i] * (double)count <= 1.125 * (double)partitions);
             }
             free(map);
         }
     }
+}
+
+/* A node that takes many positions beside nodes that were given one each does not take all they
+ * have. */
+static void nodes_that_choose_leave_others_their_share(void **state)
+{
+    (void)state;
+    const struct tryst_place_node nodes[] = {{.name = "a", .has_position = 1},
+                                             {.name = "b", .has_position = 1, .position = 256},
+                                             {.name = "c", .has_position = 1, .position = 512},
+                                             {.name = "d", .has_position = 1, .position = 768},
+                                             {.name = "e"}};
+    uint32_t shares[5] = {0};
+    struct tryst_place_map *map =
+        unit_map(&(struct tryst_place_config){.strategy = "keyspace@2"}, nodes, 5);
+    count_shares(map, shares);
+    for (size_t i = 0; i < 5; i++)
+        assert_in_range(shares[i], 128, 256);
+    free(map);
+    uint32_t halves[2] = {0};
+    map = unit_map(
+        &(struct tryst_place_config){.strategy = "keyspace@2"},
+        (const struct tryst_place_node[]){{.name = "a", .has_position = 1}, {.name = "b"}}, 2);
+    count_shares(map, halves);
+    assert_int_equal(halves[0], 512);
+    assert_int_equal(halves[1], 512);
+    free(map);
 }
 
 static void several_positions_can_be_given(void **state)
@@ -334,7 +361,7 @@ static void several_positions_can_be_given(void **state)
     const uint32_t *chosen;
     assert_int_equal(tryst_place_node_positions(map, 2, &chosen), 2);
     assert_int_equal(chosen[0], 65); /* b has 70, of which 50 are before 90 */
-    assert_int_equal(chosen[1], 77); /* b has 45, of which 25 are before 90 */
+    assert_int_equal(chosen[1], 52); /* b has 45, c 25, and would have 37 with half of b's gap */
     free(map);
 }
 
@@ -438,6 +465,7 @@ int main(void)
         cmocka_unit_test(nodes_without_a_position_take_the_widest_gap),
         cmocka_unit_test(nodes_take_from_the_one_that_has_most),
         cmocka_unit_test(several_positions_can_be_given),
+        cmocka_unit_test(nodes_that_choose_leave_others_their_share),
         cmocka_unit_test(a_key_does_not_belong_to_a_node_before_it),
         cmocka_unit_test(a_key_on_a_token_is_its_owners),
         cmocka_unit_test(skeleton_keeps_equal_seeds_in_order),

@@ -82,7 +82,9 @@ def emit_keyspace_2(rng: random.Random, keys: list[str]) -> None:
         places = rng.sample(range(partitions), count)
         nodes = [Node(f"n{i}".encode(), position=p) for i, p in enumerate(places)]
         emit("keyspace@2", {"partitions": partitions}, nodes, keys + [f"at:{places[0]}", f"at:{partitions - 1}"])
-    emit("keyspace@2", {"partitions": 100}, [Node(b"a"), Node(b"b", position=30), Node(b"c"), Node(b"d")], keys)
+    for partitions in (100, 1024, 1152, 1 << 32):
+        nodes = [Node(b"a"), Node(b"b", position=30), Node(b"c"), Node(b"d", position=64), Node(b"e")]
+        emit("keyspace@2", {"partitions": partitions}, nodes, keys)
 
 
 if __name__ == "__main__":

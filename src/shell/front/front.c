@@ -24,6 +24,15 @@ static bool is_odd(char byte)
     return (unsigned char)byte < ' ' && byte != '\r' && byte != '\n' && byte != '\t';
 }
 
+/* A long line that is not whole: a request begins with a method and a path. */
+static bool begins_as_request(const char *line, size_t size)
+{
+    size_t at = 0;
+    while (at < size && line[at] >= 'A' && line[at] <= 'Z')
+        at++;
+    return at > 0 && size - at > 2 && line[at] == ' ' && line[at + 1] == '/';
+}
+
 static enum guess guess(const char *bytes, size_t size)
 {
     if (bytes[0] == '*')
@@ -34,7 +43,7 @@ static enum guess guess(const char *bytes, size_t size)
     if (end == NULL && size <= TR_HTTP_TARGET_MAX)
         return GUESS_MORE;
     if (end == NULL) /* a target that is too long for HTTP, too; its parser says so */
-        return bytes[0] >= 'A' && bytes[0] <= 'Z' ? GUESS_HTTP : GUESS_RESP;
+        return begins_as_request(bytes, size) ? GUESS_HTTP : GUESS_RESP;
     return is_request_line(bytes, (size_t)(end - bytes)) ? GUESS_HTTP : GUESS_RESP;
 }
 

@@ -2,6 +2,7 @@
 #include "shell/front/resp.h"
 
 #include "shell/front/resp_find.h"
+#include "shell/front/resp_verbs.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -151,6 +152,9 @@ static void run(struct tr_resp_call *call)
     session->batch = call->is_again ? call->batch : 0;
     if (call->is_again)
         return;
+    struct tr_server *server = call->connection->server;
+    if (call->verb != NULL)
+        server->verb_counts[call->verb - server->verb_list]++;
     if (out->size > before && out->bytes[before] == '-')
         call->daemon->metrics.command_errors++;
     if (out->is_too_large) {
@@ -158,7 +162,9 @@ static void run(struct tr_resp_call *call)
         out->size = before;
         tr_resp_put_error(out, "ERR the reply is too large");
     }
-    if (session->mode != TR_RESP_ANSWERS)
+    /* RESET ends what was said about replies, but not of its own. */
+    bool is_skipped = was_skipping && call->verb != NULL && call->verb->run == tr_resp_reset;
+    if (session->mode != TR_RESP_ANSWERS || is_skipped)
         out->size = before;
     if (was_skipping && session->mode == TR_RESP_SKIPS && !call->sets_mode)
         session->mode = TR_RESP_ANSWERS;
@@ -189,7 +195,7 @@ static enum tr_resp_state read_one(struct tr_server *server, struct tr_resp_sess
     command->done_at = session->done_at;
     char *from = bytes;
     if (bytes[0] != '*') {
-        const char *end = memchr(bytes, '\n', size);
+        const char *end = tr_resp_line_end(bytes, size, '\n');
         size = end != NULL ? (size_t)(end - bytes) + 1 : size;
         size = size <= TR_RESP_LINE_MAX ? size : TR_RESP_LINE_MAX + 1;
         memcpy(server->line, bytes, size);
@@ -328,6 +334,7 @@ static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
     if (connection->is_lingering || connection->resp->closes)
         return;
     tr_connection_touch(connection);
+    connection->resp->asked_ms = connection->active_ms;
     tr_daemon_look_at_clock(connection->server->daemon);
     if (!take_bytes(connection, bytes, size))
         tr_connection_close(connection);
@@ -399,6 +406,7 @@ bool tr_resp_open(struct tr_connection *connection)
     setsockopt(connection->stream.file, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
     session->id = ++connection->server->session_id;
     session->since_ms = uv_now(&connection->server->daemon->loop);
+    session->asked_ms = session->since_ms;
     connection->resp = session;
     connection->stream.calls = &tr_resp_calls;
     return true;

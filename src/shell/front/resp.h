@@ -29,7 +29,8 @@ struct tr_resp_session {
     uint64_t id;
     char *name; /* NULL: it has none */
     uint64_t since_ms;
-    const struct tr_resp_verb *last;                                 /* what it asked for last */
+    uint64_t asked_ms;               /* when something came from it last */
+    const struct tr_resp_verb *last; /* what it asked for last */
     enum { TR_RESP_ANSWERS, TR_RESP_SKIPS, TR_RESP_IS_SILENT } mode; /* CLIENT REPLY */
 
     struct tr_resp_out out; /* replies that are held */

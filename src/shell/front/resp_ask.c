@@ -8,13 +8,13 @@ static void put_refusal(struct tr_resp_call *call, enum tr_result refusal)
     if (refusal == TR_STARTING)
         text = "LOADING Redis is loading the dataset in memory";
     else if (refusal == TR_MEMORY_FULL)
-        text = "OOM command not allowed when used memory > 'maxmemory'.";
+        text = TR_RESP_OOM;
     else if (refusal == TR_DISK_FULL)
         text = "ERR the disk is full";
     else if (refusal == TR_CLOCK_AHEAD)
         text = "UNAVAILABLE this node's clock is ahead of the others'";
     else if (refusal == TR_NOT_ALONE)
-        text = "UNAVAILABLE a node keeps keys only while it is alone, and this one has others";
+        text = TR_RESP_NOT_ALONE;
     tr_resp_put_error(call->out, text);
 }
 

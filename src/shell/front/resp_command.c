@@ -55,12 +55,20 @@ static bool has_flag(const struct tr_resp_verb *verb, const char *flag)
     return strstr(verb->flags, flag) != NULL;
 }
 
-static void put_categories(struct tr_resp_out *out, const struct tr_resp_verb *verb)
+#define CATEGORIES_MAX 8
+
+/* In Redis's order. */
+static size_t categories_of(const struct tr_resp_verb *verb, const char *list[CATEGORIES_MAX])
 {
-    bool is_of_keys = verb->first > 0 || strcmp(verb->group, "generic") == 0;
-    const char *list[6];
+    static const char *const dangerous[] = {"flushall", "flushdb", "info", "keys"};
+    bool is_container = verb->run == NULL;
+    bool is_admin = has_flag(verb, "admin");
+    bool is_dangerous = is_admin;
     size_t count = 0;
-    if (is_of_keys && strcmp(verb->group, "generic") == 0)
+    for (size_t i = 0; i < sizeof dangerous / sizeof dangerous[0]; i++)
+        is_dangerous |= strcmp(verb->name, dangerous[i]) == 0;
+    bool is_about_all = strncmp(verb->name, "flush", 5) == 0 || strcmp(verb->name, "dbsize") == 0;
+    if (strcmp(verb->group, "generic") == 0 || is_about_all)
         list[count++] = "@keyspace";
     if (has_flag(verb, "readonly"))
         list[count++] = "@read";
@@ -68,9 +76,22 @@ static void put_categories(struct tr_resp_out *out, const struct tr_resp_verb *v
         list[count++] = "@write";
     if (strcmp(verb->group, "string") == 0)
         list[count++] = "@string";
-    if (strcmp(verb->group, "connection") == 0)
-        list[count++] = "@connection";
+    if (is_admin)
+        list[count++] = "@admin";
     list[count++] = has_flag(verb, "fast") ? "@fast" : "@slow";
+    if (is_dangerous)
+        list[count++] = "@dangerous";
+    bool is_of_connection =
+        strcmp(verb->group, "connection") == 0 || strncmp(verb->name, "command", 7) == 0;
+    if (is_of_connection && !is_container)
+        list[count++] = "@connection";
+    return count;
+}
+
+static void put_categories(struct tr_resp_out *out, const struct tr_resp_verb *verb)
+{
+    const char *list[CATEGORIES_MAX];
+    size_t count = categories_of(verb, list);
     tr_resp_put_set(out, count);
     for (size_t i = 0; i < count; i++)
         tr_resp_put_simple(out, list[i]);
@@ -87,21 +108,24 @@ static void put_one(struct tr_resp_out *out, const struct tr_resp_verb *verb)
     tr_resp_put_integer(out, verb->last);
     tr_resp_put_integer(out, verb->step);
     put_categories(out, verb);
-    tr_resp_put_array(out, 0); /* tips */
-    tr_resp_put_array(out, 0); /* how keys are found, beyond first, last and step */
+    tr_resp_put_set(out, 0); /* tips */
+    tr_resp_put_set(out, 0); /* how keys are found, beyond first, last and step */
 }
 
 static void put_info(struct tr_resp_call *call, const struct tr_resp_verb *verb)
 {
     struct tr_resp_out *out = call->out;
     put_one(out, verb);
-    tr_resp_put_array(out, tr_resp_is_container(verb) ? count_of(call, verb) : 0);
-    for (const struct tr_resp_verb *other = all(call);
-         tr_resp_is_container(verb) && other->name != NULL; other++) {
+    if (!tr_resp_is_container(verb)) {
+        tr_resp_put_set(out, 0);
+        return;
+    }
+    tr_resp_put_array(out, count_of(call, verb));
+    for (const struct tr_resp_verb *other = all(call); other->name != NULL; other++) {
         if (!is_of(other, verb))
             continue;
         put_one(out, other);
-        tr_resp_put_array(out, 0);
+        tr_resp_put_set(out, 0);
     }
 }
 
@@ -114,7 +138,9 @@ static const struct tr_resp_verb *find(const struct tr_resp_call *call, struct t
         words[0].size = (size_t)(bar - name.text);
         words[1] = tr_span_from(name, words[0].size + 1);
     }
-    return tr_resp_find(call->connection->server, words, bar != NULL ? 2 : 1);
+    const struct tr_resp_verb *verb =
+        tr_resp_find(call->connection->server, words, bar != NULL ? 2 : 1);
+    return verb != NULL && bar != NULL && !is_subcommand(verb) ? NULL : verb;
 }
 
 void tr_resp_command_info(struct tr_resp_call *call)
@@ -191,32 +217,53 @@ void tr_resp_command_docs(struct tr_resp_call *call)
 
 /* ---- COMMAND LIST and GETKEYS ---- */
 
+/* What COMMAND LIST is to name. */
+enum filter { FILTER_NONE, FILTER_PATTERN, FILTER_CATEGORY, FILTER_MODULE, FILTER_BAD };
+
+static enum filter filter_of(const struct tr_resp_call *call)
+{
+    if (call->count == 2)
+        return FILTER_NONE;
+    if (call->count != 5 || !tr_resp_is(call->arguments[2], "filterby"))
+        return FILTER_BAD;
+    struct tr_span by = call->arguments[3];
+    return tr_resp_is(by, "pattern")  ? FILTER_PATTERN
+           : tr_resp_is(by, "aclcat") ? FILTER_CATEGORY
+           : tr_resp_is(by, "module") ? FILTER_MODULE
+                                      : FILTER_BAD;
+}
+
+static bool is_listed(const struct tr_resp_call *call, enum filter filter,
+                      const struct tr_resp_verb *verb)
+{
+    struct tr_span name = {verb->name, strlen(verb->name)};
+    const char *list[CATEGORIES_MAX];
+    if (filter == FILTER_PATTERN)
+        return tr_glob_matches_nocase(call->arguments[4], name);
+    if (filter != FILTER_CATEGORY)
+        return filter == FILTER_NONE; /* there are no modules */
+    size_t count = categories_of(verb, list);
+    for (size_t i = 0; i < count; i++) {
+        if (tr_resp_is(call->arguments[4], list[i] + 1))
+            return true;
+    }
+    return false;
+}
+
 void tr_resp_command_list(struct tr_resp_call *call)
 {
-    bool is_filtered = call->count == 5 && tr_resp_is(call->arguments[2], "filterby") &&
-                       tr_resp_is(call->arguments[3], "pattern");
+    enum filter filter = filter_of(call);
     size_t count = 0;
-    bool is_of_module = call->count == 5 && tr_resp_is(call->arguments[2], "filterby") &&
-                        tr_resp_is(call->arguments[3], "module");
-    if (is_of_module) { /* there are none */
-        tr_resp_put_array(call->out, 0);
-        return;
-    }
-    if (call->count > 2 && !is_filtered) {
+    if (filter == FILTER_BAD) {
         tr_resp_put_error(call->out, "ERR syntax error");
         return;
     }
-    for (int pass = 0; pass < 2; pass++) {
-        if (pass == 1)
-            tr_resp_put_array(call->out, count);
-        for (const struct tr_resp_verb *verb = all(call); verb->name != NULL; verb++) {
-            struct tr_span name = {verb->name, strlen(verb->name)};
-            if (is_subcommand(verb) || (is_filtered && !tr_glob_matches(call->arguments[4], name)))
-                continue;
-            count += pass == 0;
-            if (pass == 1)
-                tr_resp_put_bulk(call->out, name);
-        }
+    for (const struct tr_resp_verb *verb = all(call); verb->name != NULL; verb++)
+        count += is_listed(call, filter, verb);
+    tr_resp_put_array(call->out, count);
+    for (const struct tr_resp_verb *verb = all(call); verb->name != NULL; verb++) {
+        if (is_listed(call, filter, verb))
+            tr_resp_put_text(call->out, verb->name);
     }
 }
 

@@ -63,8 +63,8 @@ const struct tr_resp_verb *tr_resp_find(const struct tr_server *server, const st
 {
     char name[NAME_MAX_SIZE];
     size_t size = 0;
-    if (!spell(name, &size, words[0]))
-        return NULL;
+    if (memchr(words[0].text, '|', words[0].size) != NULL || !spell(name, &size, words[0]))
+        return NULL; /* a subcommand is two words */
     const struct tr_resp_verb *verb = find(server, name, size);
     bool is_container = verb != NULL && tr_resp_is_container(verb);
     if (!is_container || count < 2 || size == NAME_MAX_SIZE)
@@ -125,6 +125,11 @@ static bool has_good_keys(const struct tr_resp_call *call)
     return true;
 }
 
+static bool is_about_keys(const struct tr_resp_verb *verb)
+{
+    return strstr(verb->flags, "readonly") != NULL || strstr(verb->flags, "write") != NULL;
+}
+
 void tr_resp_call(struct tr_resp_call *call)
 {
     struct tr_server *server = call->connection->server;
@@ -138,7 +143,6 @@ void tr_resp_call(struct tr_resp_call *call)
         return;
     }
     call->session->last = call->verb;
-    server->verb_counts[call->verb - server->verb_list]++;
     if (call->verb->run == NULL || !has_arity(call->verb, call->count))
         tr_resp_put_error_about(call->out, "ERR wrong number of arguments for '%s' command",
                                 call->verb->name);
@@ -146,6 +150,8 @@ void tr_resp_call(struct tr_resp_call *call)
         tr_resp_put_error(call->out, "ERR a key is longer than 65536 bytes");
     else if (!tr_node_is_replayed(call->daemon->node) && strstr(call->verb->flags, LOADING) == NULL)
         tr_resp_put_error(call->out, "LOADING Redis is loading the dataset in memory");
+    else if (!tr_node_keeps_keys(call->daemon->node) && is_about_keys(call->verb))
+        tr_resp_put_error(call->out, TR_RESP_NOT_ALONE);
     else
         call->verb->run(call);
 }

@@ -277,7 +277,8 @@ static void say_partly(struct tr_resp_call *call)
     tr_resp_put_raw(call->out, text, (size_t)size);
 }
 
-static void set_all(struct tr_resp_call *call)
+/* False: one was refused, which is said, or waits for the log. */
+static bool set_each(struct tr_resp_call *call)
 {
     struct tr_resp_session *session = call->session;
     for (uint32_t i = 1 + 2 * session->at; i < call->count; i += 2) {
@@ -287,10 +288,26 @@ static void set_all(struct tr_resp_call *call)
         if (!tr_resp_ask(call, &command, &result)) {
             if (!call->is_again && session->at > 0)
                 say_partly(call);
-            return;
+            return false;
         }
         session->at++;
     }
+    return true;
+}
+
+static void set_all(struct tr_resp_call *call)
+{
+    struct tr_node *node = call->daemon->node;
+    bool has_memory = tr_node_begin_together(node);
+    if (!has_memory && call->session->at == 0) {
+        tr_resp_put_error(call->out, TR_RESP_OOM);
+        return;
+    }
+    bool is_done = set_each(call);
+    if (has_memory)
+        tr_node_end_together(node);
+    if (!is_done)
+        return;
     if (call->verb->run == tr_resp_msetnx)
         tr_resp_put_integer(call->out, 1);
     else

@@ -13,7 +13,8 @@
 
 #define VERSION    "7.0.15" /* of Redis, whose commands these are */
 #define INFO_MAX   4096
-#define CALLED_MAX 1024 /* of what a client calls itself */
+#define CALLED_MAX 1024               /* of what a client calls itself */
+#define LIST_MAX   ((size_t)64 << 20) /* bytes of CLIENT LIST */
 
 /* ---- the connection ---- */
 
@@ -63,8 +64,7 @@ void tr_resp_select(struct tr_resp_call *call)
     if (!tr_integer_read(call->arguments[1], &number))
         tr_resp_put_error(call->out, TR_RESP_NOT_INTEGER);
     else if (number > INT32_MAX || number < INT32_MIN)
-        tr_resp_put_error(call->out, "ERR value is out of range, value must between -2147483648 "
-                                     "and 2147483647");
+        tr_resp_put_error(call->out, TR_RESP_NOT_INT);
     else if (number != 0)
         tr_resp_put_error(call->out, "ERR DB index is out of range");
     else
@@ -278,7 +278,7 @@ static int write_client(const struct tr_connection *connection, char *text, size
         (unsigned long long)session->id, peer, own, connection->stream.file,
         session->name != NULL ? session->name : "",
         (unsigned long long)(now_ms - session->since_ms) / 1000,
-        (unsigned long long)(now_ms - connection->active_ms) / 1000, connection->in_size,
+        (unsigned long long)(now_ms - session->asked_ms) / 1000, connection->in_size,
         connection->in_cap - connection->in_size, session->out.cap, session->out.size,
         sizeof *connection + sizeof *session + connection->in_cap + session->out.cap,
         session->last != NULL ? session->last->name : "NULL", session->out.is_third ? 3 : 2);
@@ -306,54 +306,85 @@ static bool read_client_type(struct tr_resp_call *call, bool *is_any)
     return is_known;
 }
 
-static bool are_ids(struct tr_resp_call *call)
+static int by_session(const void *a, const void *b)
 {
-    int64_t id = 0;
+    uint64_t x = (*(const struct tr_connection *const *)a)->resp->id;
+    uint64_t y = (*(const struct tr_connection *const *)b)->resp->id;
+    return (x > y) - (x < y);
+}
+
+/* The clients in the order in which they have come; NULL: no memory. To be freed. */
+static struct tr_connection **sort_clients(struct tr_server *server, size_t *count)
+{
+    size_t most = server->daemon->metrics.connections;
+    struct tr_connection **list = malloc((most + 1) * sizeof(struct tr_connection *));
+    *count = 0;
+    for (struct tr_connection *connection = server->oldest.next;
+         list != NULL && connection != &server->oldest && *count < most;
+         connection = connection->next) {
+        if (connection->resp != NULL)
+            list[(*count)++] = connection;
+    }
+    if (list != NULL)
+        qsort(list, *count, sizeof(struct tr_connection *), by_session);
+    return list;
+}
+
+static void put_client(struct tr_resp_out *lines, const struct tr_connection *connection)
+{
+    char text[INFO_MAX];
+    tr_resp_put_raw(lines, text, (size_t)write_client(connection, text, sizeof text));
+}
+
+/* Those that were asked for by their numbers. False: one is none, which is said. */
+static bool put_clients_by_id(struct tr_resp_call *call, struct tr_resp_out *lines,
+                              struct tr_connection **list, size_t count)
+{
     for (uint32_t i = 3; i < call->count; i++) {
+        int64_t id = 0;
         if (!tr_integer_read(call->arguments[i], &id)) {
             tr_resp_put_error(call->out, "ERR Invalid client ID");
             return false;
         }
+        size_t low = 0;
+        size_t high = count;
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (list[middle]->resp->id < (uint64_t)id)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (low < count && list[low]->resp->id == (uint64_t)id)
+            put_client(lines, list[low]);
     }
     return true;
-}
-
-static bool has_id(const struct tr_resp_call *call, uint64_t id)
-{
-    int64_t number = 0;
-    for (uint32_t i = 3; i < call->count; i++) {
-        if (tr_integer_read(call->arguments[i], &number) && (uint64_t)number == id)
-            return true;
-    }
-    return false;
 }
 
 /* CLIENT LIST, of all, of a TYPE, or by ID. */
 void tr_resp_client_list(struct tr_resp_call *call)
 {
-    struct tr_server *server = call->connection->server;
-    struct tr_resp_out lines = {.is_third = false};
-    char text[INFO_MAX];
+    struct tr_resp_out lines = {.limit = LIST_MAX};
+    size_t count = 0;
     bool is_any = call->count == 2;
     bool is_by_id = call->count > 3 && tr_resp_is(call->arguments[2], "id");
-    if (call->count == 4 && tr_resp_is(call->arguments[2], "type")) {
-        if (!read_client_type(call, &is_any))
-            return;
-    } else if (is_by_id) {
-        if (!are_ids(call))
-            return;
-    } else if (call->count != 2) {
+    bool is_by_type = call->count == 4 && tr_resp_is(call->arguments[2], "type");
+    if (call->count != 2 && !is_by_id && !is_by_type) {
         tr_resp_put_error(call->out, TR_RESP_SYNTAX);
         return;
     }
-    for (struct tr_connection *connection = server->oldest.next; connection != &server->oldest;
-         connection = connection->next) {
-        if (connection->resp != NULL &&
-            (is_any || (is_by_id && has_id(call, connection->resp->id))))
-            tr_resp_put_raw(&lines, text, (size_t)write_client(connection, text, sizeof text));
-    }
-    tr_resp_put_verbatim(call->out, (struct tr_span){lines.bytes, lines.size});
+    if (is_by_type && !read_client_type(call, &is_any))
+        return;
+    struct tr_connection **list = sort_clients(call->connection->server, &count);
+    bool is_good = !is_by_id || put_clients_by_id(call, &lines, list, count);
+    for (size_t i = 0; is_any && i < count; i++)
+        put_client(&lines, list[i]);
+    if (is_good)
+        tr_resp_put_verbatim(call->out, (struct tr_span){lines.bytes, lines.size});
+    call->out->is_lost |= list == NULL || lines.is_lost;
+    call->out->is_too_large |= lines.is_too_large;
     tr_resp_out_free(&lines);
+    free(list);
 }
 
 /* CLIENT KILL address, or ID number. */
@@ -376,8 +407,8 @@ void tr_resp_client_kill(struct tr_resp_call *call)
          connection = next) {
         char peer[64];
         next = connection->next;
-        if (connection->resp == NULL)
-            continue;
+        if (connection->resp == NULL || (!is_old && connection == call->connection))
+            continue; /* by its number nobody kills itself */
         write_address(connection->stream.file, true, peer);
         bool is_meant =
             is_old ? tr_resp_is(call->arguments[2], peer) : connection->resp->id == (uint64_t)id;
@@ -479,6 +510,7 @@ void tr_resp_info(struct tr_resp_call *call)
         size += (size_t)snprintf(text + size, sizeof text - size,
                                  "%s# Cluster\r\ncluster_enabled:0\r\n", size > 0 ? "\r\n" : "");
     if (wants(call, "keyspace")) {
+        call->batch = stats.keys_batch;
         size += (size_t)snprintf(text + size, sizeof text - size, "%s# Keyspace\r\n",
                                  size > 0 ? "\r\n" : "");
         if (stats.keys > 0)
@@ -489,36 +521,55 @@ void tr_resp_info(struct tr_resp_call *call)
     tr_resp_put_verbatim(call->out, (struct tr_span){text, size});
 }
 
+/* The name under which a setting is shown: as it was asked for, or, by a pattern, its own. Without
+ * text: it is not wanted. */
+static struct tr_span wanted_name(const struct tr_resp_call *call, const char *setting)
+{
+    struct tr_span own = {setting, strlen(setting)};
+    struct tr_span found = {NULL, 0};
+    for (uint32_t i = 2; i < call->count; i++) {
+        if (tr_resp_is(call->arguments[i], setting))
+            return call->arguments[i];
+        if (tr_glob_matches_nocase(call->arguments[i], own))
+            found = own;
+    }
+    return found;
+}
+
 void tr_resp_config_get(struct tr_resp_call *call)
 {
+    const struct tr_config *config = &call->daemon->config;
     char memory[24];
-    snprintf(memory, sizeof memory, "%llu",
-             (unsigned long long)tr_config_budget(&call->daemon->config));
+    char port[24];
+    char clients[24];
+    snprintf(memory, sizeof memory, "%llu", (unsigned long long)tr_config_budget(config));
+    snprintf(port, sizeof port, "%u", call->connection->server->port);
+    snprintf(clients, sizeof clients, "%llu", (unsigned long long)config->connections_max);
     const char *const settings[][2] = {
-        {"appendfsync", call->daemon->config.sync == TR_SYNC_ALWAYS ? "always" : "everysec"},
-        {"appendonly", call->daemon->config.has_disk ? "yes" : "no"},
+        {"appendfsync", config->sync == TR_SYNC_ALWAYS ? "always" : "everysec"},
+        {"appendonly", config->has_disk ? "yes" : "no"},
+        {"bind", config->bind_address},
         {"databases", "1"},
+        {"maxclients", clients},
         {"maxmemory", memory},
         {"maxmemory-policy", "noeviction"},
+        {"port", port},
         {"proto-max-bulk-len", "67108864"},
         {"save", ""},
         {"timeout", "0"},
     };
     enum { SETTINGS = sizeof settings / sizeof settings[0] };
-    bool is_wanted[SETTINGS] = {false};
+    struct tr_span names[SETTINGS];
     size_t count = 0;
     for (size_t i = 0; i < SETTINGS; i++) {
-        struct tr_span name = {settings[i][0], strlen(settings[i][0])};
-        for (uint32_t k = 2; k < call->count; k++)
-            is_wanted[i] |= tr_glob_matches(call->arguments[k], name) ||
-                            tr_resp_is(call->arguments[k], settings[i][0]);
-        count += is_wanted[i];
+        names[i] = wanted_name(call, settings[i][0]);
+        count += names[i].text != NULL;
     }
     tr_resp_put_map(call->out, count);
     for (size_t i = 0; i < SETTINGS; i++) {
-        if (!is_wanted[i])
+        if (names[i].text == NULL)
             continue;
-        tr_resp_put_text(call->out, settings[i][0]);
+        tr_resp_put_bulk(call->out, names[i]);
         tr_resp_put_text(call->out, settings[i][1]);
     }
 }
@@ -527,17 +578,15 @@ void tr_resp_memory_usage(struct tr_resp_call *call)
 {
     struct tr_key_command command = {.verb = TR_KEY_READ, .key = call->arguments[2]};
     struct tr_key_result result;
-    int64_t samples = 0;
-    bool has_samples = call->count == 5 && tr_resp_is(call->arguments[3], "samples");
-    if (call->count > 3 && !has_samples) {
-        tr_resp_put_error(call->out, TR_RESP_SYNTAX);
-        return;
-    }
-    if (has_samples && !tr_resp_get_integer(call, call->arguments[4], &samples))
-        return;
-    if (samples < 0) {
-        tr_resp_put_error(call->out, TR_RESP_SYNTAX);
-        return;
+    for (uint32_t i = 3; i < call->count; i += 2) {
+        int64_t samples = 0;
+        bool is_known = tr_resp_is(call->arguments[i], "samples") && i + 1 < call->count;
+        if (is_known && !tr_resp_get_integer(call, call->arguments[i + 1], &samples))
+            return;
+        if (!is_known || samples < 0) {
+            tr_resp_put_error(call->out, TR_RESP_SYNTAX);
+            return;
+        }
     }
     tr_node_key(call->daemon->node, &command, &result);
     if (!tr_resp_settle(call, &result))

@@ -13,6 +13,8 @@
 #define KEYS_SLICE 1000 /* keys that KEYS looks at in a turn */
 #define FLOAT_MAX  5120 /* bytes of a number as Redis writes it */
 
+#define PATTERN_MAX ((size_t)4 * TR_KEY_MAX)
+
 /* ---- all keys ---- */
 
 struct filter {
@@ -33,6 +35,15 @@ static size_t put_page(struct tr_resp_call *call, const struct tr_key_page *page
         count++;
     }
     return count;
+}
+
+/* A pattern is held against every key: one that is much longer than any would take for ever. */
+static bool is_good_pattern(struct tr_resp_call *call, struct tr_span pattern)
+{
+    if (pattern.size <= PATTERN_MAX)
+        return true;
+    tr_resp_put_error(call->out, "ERR the pattern is longer than 262144 bytes");
+    return false;
 }
 
 /* As Redis reads one: nothing is 0, and a negative one is taken modulo 2^64. */
@@ -103,7 +114,7 @@ void tr_resp_scan(struct tr_resp_call *call)
         tr_resp_put_error(call->out, "ERR invalid cursor");
         return;
     }
-    if (!read_scan_options(call, &filter, &count))
+    if (!read_scan_options(call, &filter, &count) || !is_good_pattern(call, filter.pattern))
         return;
     tr_node_scan_keys(call->daemon->node, cursor, (uint32_t)(count < 1000 ? count : 1000), page);
     call->batch = page->batch;
@@ -122,6 +133,8 @@ void tr_resp_keys(struct tr_resp_call *call)
     size_t at = call->out->size;
     size_t count = 0;
     uint64_t cursor = 0;
+    if (!is_good_pattern(call, filter.pattern))
+        return;
     do {
         tr_node_scan_keys(call->daemon->node, cursor, KEYS_SLICE, page);
         count += put_page(call, page, &filter);
@@ -200,7 +213,7 @@ static bool copy(struct tr_resp_call *call, const struct tr_key_result *from, bo
     /* The value is in the book, which changes: it is copied out of it first. */
     char *value = malloc(from->value.size + 1);
     if (value == NULL) {
-        tr_resp_put_error(call->out, "OOM command not allowed when used memory > 'maxmemory'.");
+        tr_resp_put_error(call->out, TR_RESP_OOM);
         return false;
     }
     memcpy(value, from->value.text, from->value.size);
@@ -268,6 +281,9 @@ void tr_resp_copy(struct tr_resp_call *call)
             replaces = true;
         } else if (is_base && !tr_integer_read(call->arguments[++i], &number)) {
             tr_resp_put_error(call->out, TR_RESP_NOT_INTEGER);
+            return;
+        } else if (is_base && (number > INT32_MAX || number < INT32_MIN)) {
+            tr_resp_put_error(call->out, TR_RESP_NOT_INT);
             return;
         } else if (!is_base || number != 0) {
             tr_resp_put_error(call->out, is_base ? "ERR DB index is out of range" : TR_RESP_SYNTAX);

@@ -142,7 +142,8 @@ static void on_sweep(uv_timer_t *timer)
             tr_connection_touch(connection);
             continue;
         }
-        if (connection->in_size > 0 && !connection->is_closing && !connection->is_lingering) {
+        if (connection->resp == NULL && connection->in_size > 0 && !connection->is_closing &&
+            !connection->is_lingering) {
             uint16_t number = tr_connection_begin(connection, TR_REQUEST_KINDS | TR_KIND_CLOSE);
             tr_http_refuse(connection, number, 408, "the request did not come to its end");
             tr_stream_flush(&connection->stream);
