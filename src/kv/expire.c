@@ -23,8 +23,8 @@ void tr_kv_arm(struct tr_kv *kv, tr_ref ref, tr_steady_ms expires_ms)
     TR_ASSERT(is_armed); /* entries come from the arena's reserve */
 }
 
-/* Marks of a pair: it has expired and its callback is tried again, so that its entry of the wheel is
- * due later than it was; and the round of the sweep that has met its entry, 0 if none has. */
+/* Marks of a pair: it has expired and its callback is tried again, so that its entry of the wheel
+ * is due later than it was; and the round of the sweep that has met its entry, 0 if none has. */
 #define MARK_AGAIN  0x80
 #define MARK_ROUND  0x3f
 #define ROUNDS_MOST 0x3f

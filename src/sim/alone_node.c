@@ -299,8 +299,8 @@ void alone_start(struct alone *world)
         if (!alone_advance(world, UINT64_MAX))
             tick(world);
     }
-    /* Pieces of each size have blocks of their own, and of the least memory there is a block is much:
-     * in another order pieces may need one more. The operator gives it more. */
+    /* Pieces of each size have blocks of their own, and of the least memory a block is much: in
+     * another order pieces may need one more. The operator gives it more. */
     if (world->is_too_small) {
         world->is_too_small = false;
         world->is_tight = false;

@@ -30,7 +30,7 @@ struct sim_disk {
     uint8_t *write_bytes;
     size_t write_size;
 
-    /* What a process that was killed had written and not synced: it is read, and may be lost yet. */
+    /* What a killed process had written and not synced: it is read, and may be lost yet. */
     uint64_t cached_segment;
     uint64_t cached_offset;
     size_t cached_size;
