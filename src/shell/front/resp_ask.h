@@ -5,9 +5,10 @@
 
 #include "shell/front/resp_verbs.h"
 
-#define TR_RESP_NOT_INTEGER "ERR value is not an integer or out of range"
 #define TR_RESP_NOT_INT                                                                            \
     "ERR value is out of range, value must between -2147483648 and 2147483647"
+
+#define TR_RESP_NOT_INTEGER "ERR value is not an integer or out of range"
 #define TR_RESP_SYNTAX      "ERR syntax error"
 #define TR_RESP_OOM         "OOM command not allowed when used memory > 'maxmemory'."
 #define TR_RESP_TOO_LONG    "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
