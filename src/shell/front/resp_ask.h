@@ -5,8 +5,7 @@
 
 #include "shell/front/resp_verbs.h"
 
-#define TR_RESP_NOT_INT                                                                            \
-    "ERR value is out of range, value must between -2147483648 and 2147483647"
+#define TR_RESP_NOT_INT "ERR value is out of range, value must between -2147483648 and 2147483647"
 
 #define TR_RESP_NOT_INTEGER "ERR value is not an integer or out of range"
 #define TR_RESP_SYNTAX      "ERR syntax error"
