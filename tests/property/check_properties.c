@@ -442,13 +442,13 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < sizeof properties / sizeof properties[0]; i++) {
             bool applies = (properties[i].holds != holds_domains || kind == CRUSH) &&
                            (properties[i].holds != holds_weights ||
-                            (kind != CHRONOS && !is_keyspace(kind) && kind != CARP));
+                            (kind != CHRONOS && !is_keyspace((enum kind)kind) && kind != CARP));
             if (applies)
                 all_hold &= check(properties[i].holds, properties[i].what, (enum kind)kind,
                                   clusters, keys, seed);
         }
         all_hold &= check_balance((enum kind)kind, false);
-        if (kind != CHRONOS && !is_keyspace(kind))
+        if (kind != CHRONOS && !is_keyspace((enum kind)kind))
             all_hold &= check_balance((enum kind)kind, true);
     }
     printf("1..%d\n", tests_run);
