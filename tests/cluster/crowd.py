@@ -206,8 +206,18 @@ class Crowd:
     def drain(self, seconds: float) -> None:
         """Waits until all that is set has popped."""
         self.rate = 0
-        self.wait(lambda: not self.queue and not any(timer.state == "asked" for timer in list(self.timers.values())), 30, "all requests are answered")
+        try:
+            self.wait(lambda: not self.queue and not any(timer.state == "asked" for timer in list(self.timers.values())), 60, "all requests are answered")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {self.unanswered()}") from None
         self.wait(lambda: not any(timer.state == "acked" and not timer.pops and timer.cancelled == 0 for timer in list(self.timers.values())), seconds, "all timers pop")
+
+    def unanswered(self) -> str:
+        """What is still to be answered, in words: for when that takes too long."""
+        asked = [timer for timer in list(self.timers.values()) if timer.state == "asked"]
+        some = [f"{timer.serial}: {timer.tries} tries, asked {boot() - timer.asked:.1f} s ago, {timer.location or 'nowhere yet'}" for timer in asked[:5]]
+        busy = Counter(client.node for client in list(self.clients) if client.waits is not None)
+        return f"{len(self.queue)} are queued, {len(asked)} are asked ({'; '.join(some)}), connections that wait: {dict(busy)}"
 
     def account(self) -> dict[str, int]:
         timers = list(self.timers.values())

@@ -108,9 +108,15 @@ def test_a_replica_at_its_memory_budget(cluster):
 
 
 def test_a_clock_ten_seconds_ahead(cluster, tmp_path):
+    """Of a node that has a timer by it already."""
     nodes = start(cluster)
     (tmp_path / "offset").write_text("10000\n")
     nodes[2].environment["TRYST_WALL_OFFSET_FILE"] = str(tmp_path / "offset")
+    nodes[2].configure([nodes[2]])
+    nodes[2].start()
+    assert nodes[2].request("POST", "/timers", json.dumps({"timing": {"interval": 86400}, "callback": {"http": {"uri": "http://127.0.0.1:1/", "opaque": ""}}}))[0] == 200
+    assert nodes[2].stop() == 0
+    nodes[2].configure(nodes)
     begin(nodes)
     for node in nodes[:2]:
         wait_for(node.is_ready, 30, "ready")
@@ -124,6 +130,27 @@ def test_a_clock_ten_seconds_ahead(cluster, tmp_path):
     crowd.drain(20 * SLOW)
     account = crowd.account()
     assert account["set"] == account["once"] == 200 and account["early"] == 0, account
+    crowd.close()
+
+
+def test_a_new_node_whose_clock_is_ahead(cluster, tmp_path):
+    """It goes by the clocks of those that are there, which may all be behind the time of day."""
+    nodes = start(cluster)
+    (tmp_path / "offset").write_text("60000\n")
+    nodes[2].environment["TRYST_WALL_OFFSET_FILE"] = str(tmp_path / "offset")
+    begin(nodes[:2])
+    for node in nodes[:2]:
+        wait_for(node.is_ready, 30, "ready")
+    nodes[2].start()
+    crowd = Crowd([nodes[2].address])
+    for again in range(2):
+        crowd.set_many(100, (1, 2))
+        crowd.drain(20 * SLOW)
+        if again == 0:
+            nodes[2].kill()
+            nodes[2].start()
+    account = crowd.account()
+    assert account["set"] == 200 and account["lost"] == account["early"] == 0, account
     crowd.close()
 
 
