@@ -67,7 +67,7 @@ static uint32_t widest(const struct tr_keyspace *ring, uint32_t from, uint32_t t
  * larger of the two below it, or the one that is first in the list. */
 static void set_worth(struct tr_keyspace *ring, uint32_t leaves, uint32_t node, uint64_t worth)
 {
-    uint32_t at = leaves + node;
+    size_t at = (size_t)leaves + node;
     ring->worth[at] = worth;
     for (at /= 2; at >= 1; at /= 2) {
         uint64_t left = ring->worth[2 * at];
@@ -78,10 +78,10 @@ static void set_worth(struct tr_keyspace *ring, uint32_t leaves, uint32_t node, 
 
 static uint32_t worthiest(const struct tr_keyspace *ring, uint32_t leaves)
 {
-    uint32_t at = 1;
+    size_t at = 1;
     while (at < leaves)
         at = 2 * at + (ring->worth[2 * at] < ring->worth[2 * at + 1]);
-    return at - leaves;
+    return (uint32_t)(at - leaves);
 }
 
 static uint32_t leaf_count(uint32_t nodes)

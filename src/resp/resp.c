@@ -170,7 +170,9 @@ struct line {
 
 static char peek(const struct line *line, size_t ahead)
 {
-    return line->read + ahead < line->size ? line->bytes[line->read + ahead] : '\0';
+    if (line->read + ahead >= line->size)
+        return '\0';
+    return line->bytes[line->read + ahead];
 }
 
 static void put(struct line *line, char byte, size_t read)

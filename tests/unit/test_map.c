@@ -17,18 +17,57 @@ static enum tryst_place_status build(const struct tryst_place_config *config,
     return status;
 }
 
+struct bad_nodes {
+    const char *strategy;
+    struct tryst_place_node nodes[3];
+    enum tryst_place_status status;
+    size_t fault;
+};
+
+static void expect_refusals(const struct bad_nodes *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct tryst_place_config config = {.strategy = cases[i].strategy};
+        size_t fault;
+        enum tryst_place_status status = build(&config, cases[i].nodes, 3, &fault);
+        if (status != cases[i].status || fault != cases[i].fault)
+            fail_msg("case %zu: node %zu, %s", i, fault, tryst_place_status_text(status));
+    }
+}
+
+static void bad_positions_are_refused_with_their_node(void **state)
+{
+    (void)state;
+    const struct bad_nodes cases[] = {
+        {"keyspace",
+         {{.name = "a"}, {.name = "b", .has_position = 1, .position = 1024}, {.name = "c"}},
+         TRYST_PLACE_BAD_POSITION,
+         1},
+        {"keyspace@1",
+         {{.name = "a"}, {.name = "b", .has_position = 1, .position = 1024}, {.name = "c"}},
+         TRYST_PLACE_BAD_POSITION,
+         1},
+        {"keyspace@1",
+         {{.name = "a"}, {.name = "b", .has_position = 1, .position = 0}, {.name = "c"}},
+         TRYST_PLACE_POSITION_TAKEN,
+         1},
+        {"keyspace",
+         {{.name = "a", .has_position = 1, .position = 7},
+          {.name = "b"},
+          {.name = "c", .has_position = 1, .position = 7}},
+         TRYST_PLACE_POSITION_TAKEN,
+         2},
+    };
+    expect_refusals(cases, UNIT_COUNT(cases));
+}
+
 static void bad_nodes_are_refused_with_their_index(void **state)
 {
     (void)state;
     char long_name[258];
     memset(long_name, 'n', 257);
     long_name[257] = '\0';
-    const struct {
-        const char *strategy;
-        struct tryst_place_node nodes[3];
-        enum tryst_place_status status;
-        size_t fault;
-    } cases[] = {
+    const struct bad_nodes cases[] = {
         {"rendezvous",
          {{.name = "a"}, {.name = "b"}, {.name = "a"}},
          TRYST_PLACE_DUPLICATE_NAME,
@@ -79,32 +118,8 @@ static void bad_nodes_are_refused_with_their_index(void **state)
          {{.name = "a", .zone = "1/2/3/4/5/6/7/8/9"}, {.name = "b"}, {.name = "c"}},
          TRYST_PLACE_BAD_ZONE,
          0},
-        {"keyspace",
-         {{.name = "a"}, {.name = "b", .has_position = 1, .position = 1024}, {.name = "c"}},
-         TRYST_PLACE_BAD_POSITION,
-         1},
-        {"keyspace@1",
-         {{.name = "a"}, {.name = "b", .has_position = 1, .position = 1024}, {.name = "c"}},
-         TRYST_PLACE_BAD_POSITION,
-         1},
-        {"keyspace@1",
-         {{.name = "a"}, {.name = "b", .has_position = 1, .position = 0}, {.name = "c"}},
-         TRYST_PLACE_POSITION_TAKEN,
-         1},
-        {"keyspace",
-         {{.name = "a", .has_position = 1, .position = 7},
-          {.name = "b"},
-          {.name = "c", .has_position = 1, .position = 7}},
-         TRYST_PLACE_POSITION_TAKEN,
-         2},
     };
-    for (size_t i = 0; i < UNIT_COUNT(cases); i++) {
-        const struct tryst_place_config config = {.strategy = cases[i].strategy};
-        size_t fault;
-        enum tryst_place_status status = build(&config, cases[i].nodes, 3, &fault);
-        if (status != cases[i].status || fault != cases[i].fault)
-            fail_msg("case %zu: node %zu, %s", i, fault, tryst_place_status_text(status));
-    }
+    expect_refusals(cases, UNIT_COUNT(cases));
 }
 
 static void bad_settings_are_refused(void **state)
@@ -419,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_nodes_are_refused_with_their_index),
+        cmocka_unit_test(bad_positions_are_refused_with_their_node),
         cmocka_unit_test(bad_settings_are_refused),
         cmocka_unit_test(too_many_nodes_are_refused),
         cmocka_unit_test(a_block_that_is_too_small_is_refused),
