@@ -59,7 +59,7 @@ uint64_t tr_kv_book_version(const struct tr_kv_book *book, tr_ref ref);
 tr_steady_ms tr_kv_book_expires(const struct tr_kv_book *book, tr_ref ref);
 uint32_t tr_kv_book_segment(const struct tr_kv_book *book, tr_ref ref);
 void tr_kv_book_set_segment(struct tr_kv_book *book, tr_ref ref, uint32_t segment);
-/* A byte of whoever has the book; 0 when the pair has been written. */
+/* A byte for the owner of the book to mark a pair with; whoever writes the pair sets it to 0. */
 uint8_t tr_kv_book_marks(const struct tr_kv_book *book, tr_ref ref);
 void tr_kv_book_set_marks(struct tr_kv_book *book, tr_ref ref, uint8_t marks);
 void tr_kv_book_set_version(struct tr_kv_book *book, tr_ref ref, uint64_t version, uint16_t node);

@@ -59,8 +59,8 @@ static enum tr_log_verdict apply_once(struct tr_node *node, struct tr_log_entry 
     return tr_replay_entry(&node->timers, entry, segment);
 }
 
-/* What ran in this memory starts in it: keys that had expired by then make room, and then half of
- * the reserve does, of which callbacks that were owed had been paid. */
+/* What ran in this memory is to start in it: keys that had expired by then make room; then half of
+ * the arena's reserve serves, as it did for callbacks of keys that expired when memory was full. */
 static enum tr_log_verdict apply(void *context, struct tr_log_entry *entry, uint64_t segment)
 {
     struct tr_node *node = context;

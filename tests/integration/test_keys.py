@@ -372,19 +372,6 @@ def test_a_clock_that_was_set_back_while_the_node_was_down(nodes, tmp_path):
         assert client("GET", "new") == b"v" and client("GET", "gone") is None
 
 
-def test_entries_of_the_wheel_are_swept(nodes):
-    """A key that is written over and over with the time that it had, longer and shorter, does not use up memory."""
-    node = nodes(config="[storage]\nmemory-budget = 64M\n").start()
-    client = Client(node.port)
-    at = int(time.time() * 1000) + 3600_000
-    used = []
-    for _ in range(150):
-        client.pipeline([["SET", "k", "v" * (10 if i % 2 else 100), "PXAT", at] for i in range(10000)])
-        used.append(node.metrics()["tryst_memory_used_bytes"])
-    assert used[-1] < used[20] + (8 << 20), used
-    assert client("PEXPIRETIME", "k") == at
-
-
 def test_all_or_none_at_the_limit_of_memory(nodes):
     node = nodes(config="[storage]\nmemory-budget = 64M\n").start()
     client = Client(node.port)
