@@ -23,9 +23,9 @@ bool tr_log_has_room(const struct tr_log *log, size_t size, bool is_new)
 {
     if (!log->config.has_log)
         return true;
-    size_t cap = is_new ? log->batch.cap / 4 * 3 : log->batch.cap;
+    size_t quarters = !is_new ? 4 : log->is_copy_due ? 1 : 3;
     return !tr_log_is_at_reserve(log) && !(is_new && tr_log_is_half_full(log, size)) &&
-           fits(log, size, cap);
+           fits(log, size, log->batch.cap * quarters / 4);
 }
 
 void tr_log_begin_batch(struct tr_log *log)

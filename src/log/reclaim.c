@@ -13,8 +13,11 @@ bool tr_log_is_oldest(const struct tr_log *log, uint32_t segment)
 bool tr_log_begin_copy(struct tr_log *log, size_t bound)
 {
     TR_ASSERT(bound > 0);
+    size_t limit = log->is_copy_due ? log->batch.cap : log->batch.cap / 2;
     log->copy_start = log->batch.size;
-    return log->batch.size <= log->batch.cap / 2 && tr_log_has_reserve(log, bound);
+    bool has_room = log->batch.size <= limit && tr_log_has_reserve(log, bound);
+    log->is_copy_refused |= !has_room;
+    return has_room;
 }
 
 void tr_log_end_copy(struct tr_log *log)
@@ -62,6 +65,19 @@ static bool is_worth_it(struct tr_log *log)
     return log->oldest <= log->round_end;
 }
 
+/* Copies go into what clients have left of a batch. Where that was too little, clients get less of
+ * the next one, and copies the rest of it: else a flood of large values would keep all garbage. */
+static void copy_oldest(struct tr_log *log)
+{
+    size_t before = log->batch.size;
+    log->is_copy_refused = false;
+    log->hooks.copy_oldest(log->hooks.context, &log->reclaim_cursor);
+    TR_ASSERT(log->batch.size >= before);
+    log->is_copy_due = log->is_copy_refused && log->batch.size - before < log->batch.cap / 4;
+    if (log->is_copy_due)
+        tr_cover(log->trial, RULE_RECLAIM_DUE);
+}
+
 void tr_log_reclaim(struct tr_log *log, struct tr_effects *out)
 {
     TR_ASSERT(log->oldest <= log->segment);
@@ -70,14 +86,16 @@ void tr_log_reclaim(struct tr_log *log, struct tr_effects *out)
     remove_oldest(log, out);
     if (log->is_removing || log->oldest == log->segment) {
         log->is_reclaiming = false;
+        log->is_copy_due = false;
         return;
     }
     uint64_t limit = 2 * log->live_bytes + 2 * log->config.segment_size;
     bool is_empty = *tr_log_live_of(log, log->oldest) == 0;
     bool is_worth = log->bytes + log->offset > limit || is_worth_it(log);
     log->is_reclaiming = !is_empty && is_worth;
+    log->is_copy_due &= log->is_reclaiming;
     if (log->is_reclaiming && !log->is_writing)
-        log->hooks.copy_oldest(log->hooks.context, &log->reclaim_cursor);
+        copy_oldest(log);
     if (*tr_log_live_of(log, log->oldest) == 0 && tr_log_has_reserve(log, 16)) {
         log->is_reclaiming = false;
         log->is_removing = true;

@@ -48,6 +48,12 @@ static void carry_out(struct alone *world)
         alone_judge(world, &result);
 }
 
+/* Lives in which clients send more, and larger values, than a batch takes. */
+static bool is_flood(const struct alone *world)
+{
+    return world->seed % 8 == 5;
+}
+
 static void draw_value(struct alone *world)
 {
     struct alone_key_task *task = &world->task;
@@ -61,9 +67,10 @@ static void draw_value(struct alone *world)
                    : (size_t)snprintf(task->value, sizeof task->value, "%s",
                                       edges[alone_draw(world, 7)]);
     } else {
-        size = alone_draw(world, 12) == 0  ? alone_draw(world, VALUE_MAX + 8)
-               : alone_draw(world, 4) == 0 ? alone_draw(world, 700)
-                                           : alone_draw(world, 60);
+        size = is_flood(world)              ? VALUE_MAX - alone_draw(world, 1000)
+               : alone_draw(world, 12) == 0 ? alone_draw(world, VALUE_MAX + 8)
+               : alone_draw(world, 4) == 0  ? alone_draw(world, 700)
+                                            : alone_draw(world, 60);
         for (size_t i = 0; i < size; i++)
             task->value[i] = (char)('a' + (world->order + i) % 26);
         if (size >= 8) /* so that no two are alike */
@@ -273,7 +280,7 @@ static void scan(struct alone *world)
 
 void alone_keys_ask(struct alone *world)
 {
-    uint64_t count = alone_draw(world, 6);
+    uint64_t count = is_flood(world) ? alone_draw(world, 30) : alone_draw(world, 6);
     for (uint64_t i = 0; i < count && world->model.broken == NULL && !world->task.is_waiting; i++) {
         if (alone_draw(world, 60) == 0) {
             flush(world);

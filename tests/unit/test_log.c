@@ -382,6 +382,27 @@ static void garbage_is_reclaimed_and_the_live_rest_is_copied(void **state)
     assert_int_equal(start(fixture), TR_LOG_SOUND); /* the log says itself that the first went */
 }
 
+/* Clients that fill what they are given of each batch leave reclaim its share: else the log would
+ * grow until the disk is full, with nothing in it but garbage. */
+static void clients_that_fill_every_batch_do_not_starve_reclaim(void **state)
+{
+    struct fixture *fixture = *state;
+    for (unsigned i = 0; i < 100; i++) {
+        append_live(fixture, 1000 + i);
+        run(fixture);
+        sync_all(fixture);
+    }
+    fixture->live = 100;
+    for (unsigned i = 0; fixture->is_there[1]; i++) {
+        run(fixture);
+        while (tr_log_has_room(&fixture->log, 64, true))
+            append(fixture, i);
+        sync_all(fixture);
+        assert_true(i < 200);
+    }
+    assert_int_equal(fixture->log.reclaimed, 100);
+}
+
 static void a_segment_that_is_missing_is_missed(void **state)
 {
     struct fixture *fixture = *state;
@@ -412,6 +433,7 @@ int main(void)
         TEST(a_full_segment_is_closed_and_the_next_one_is_there),
         TEST(a_full_disk_takes_what_ends_and_nothing_new),
         TEST(garbage_is_reclaimed_and_the_live_rest_is_copied),
+        TEST(clients_that_fill_every_batch_do_not_starve_reclaim),
         TEST(a_segment_that_is_missing_is_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
