@@ -94,7 +94,8 @@ static void sweep(struct tr_kv *kv)
 {
     uint64_t live = kv->wheel.count - (kv->stale < kv->wheel.count ? kv->stale : 0);
     bool is_tight = tr_arena_is_tight(kv->arena) && kv->stale > live / 8 + SWEEP_SLICE;
-    if (!kv->is_sweeping && (is_tight || (kv->stale > STALE_MIN && kv->stale > live / 2))) {
+    bool is_much = kv->stale > tr_kv_slice(kv, STALE_MIN) && kv->stale > live / 2;
+    if (!kv->is_sweeping && (is_tight || is_much)) {
         kv->is_sweeping = true;
         kv->sweep_round = (uint8_t)(kv->sweep_round % ROUNDS_MOST + 1);
     }

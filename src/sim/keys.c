@@ -203,13 +203,15 @@ static void cut(struct sim_keys *keys, uint64_t batch, uint64_t now_ms)
             keys->model->writes[key->states[k].write].is_maybe = true;
         bool is_unknown =
             place > 0 && sim_keys_presence(&key->states[place], now_ms) != SIM_PRESENT;
+        if (is_lost)
+            expect(keys, &key->states[place]);
+        for (uint32_t k = 0; is_unknown && k <= place; k++) {
+            if (key->states[k].appointment != 0)
+                keys->expected[key->states[k].appointment] = ANY_VALUE;
+        }
         forget_before(key, place);
         key->states[0].batch = 0;
         key->version = 0;
-        if (is_lost)
-            expect(keys, &key->states[0]);
-        if (is_unknown && key->states[0].appointment != 0)
-            keys->expected[key->states[0].appointment] = ANY_VALUE;
     }
 }
 
