@@ -33,7 +33,7 @@ static void set_due(const struct tr_replication *replication, struct tr_head *re
 static bool is_sane(const struct tr_head *head)
 {
     return head->order.sequence < UINT32_MAX && head->key.part <= UINT32_MAX &&
-           head->order.moves < UINT32_MAX / 2 && head->order.attempt <= TR_ATTEMPT_MAX;
+           head->order.moves < UINT32_MAX / 2;
 }
 
 /* A record that another node sent, with the nodes by this node's indexes and the times by its

@@ -2,15 +2,20 @@
 /*
  * The packed record. Fixed, at these offsets:
  *
- *    0  1  0x80 | flags, never 0          29  1  nothing
- *    1  1  state                          30  1  acked
+ *    0  1  0x80 | flags, never 0          29  1  attempt
+ *    1  1  state, and what follows        30  1  acked
  *    2  6  due                            31  1  list count | tag count << 4
  *    8  8  id                             32  4  URI, a text
- *   16  8  version                        36     varints: part, sequence, attempt, moves, lag,
- *   24  2  version node                          interval, repeat-for, factor; list, 2 bytes each;
- *   26  3  segment                               the same of `from` after its count, if flagged;
- *                                                tags, each 4 bytes and a varint; content type, 4
- *                                                bytes if flagged; opaque size; opaque
+ *   16  8  version                        36     varints: part, if flagged, sequence, moves, lag,
+ *   24  2  version node                          interval, repeat-for, if flagged, factor; list,
+ *   26  3  segment                               2 bytes each; the same of `from` after its count,
+ *                                                if flagged; tags, each 4 bytes and a varint;
+ *                                                content type, 4 bytes if flagged; opaque size;
+ *                                                opaque
+ *
+ * A piece has room for what grows while a timer lives: its sequence, its moves and its lag. So a
+ * pop that fails, or a timer that repeats, never needs memory: all of them may at once, when there
+ * is none.
  *
  * It exists in memory alone; wire/log_entry.c has the form on disk.
  */
@@ -24,6 +29,7 @@
 #define AT_VERSION 16
 #define AT_NODE    24
 #define AT_SEGMENT 26
+#define AT_ATTEMPT 29
 #define AT_ACKED   30
 #define AT_COUNTS  31
 #define AT_URI     32
@@ -35,13 +41,19 @@
 #define FLAG_MASK 0x1f
 #define GONE      0x8000 /* in `from`: it has dropped the record */
 
+#define STATE_MASK 0x03
+#define HAS_PART   0x04
+#define HAS_REPEAT 0x08
+
 /* Everything but the opaque bytes. */
 #define HEAD_MAX                                                                                   \
-    (FIXED + 9 * TR_VARINT_MAX + 2 * (TR_SET_MAX + TR_FROM_MAX) + 1 +                              \
+    (FIXED + 8 * TR_VARINT_MAX + 2 * (TR_SET_MAX + TR_FROM_MAX) + 1 +                              \
      TR_TAGS_MAX * (4 + TR_VARINT_MAX) + 4)
 
-#define LARGE_RECORD 8192
-#define HEAD_GROWTH  64 /* sequence, attempt, moves and lag as long as they get */
+/* How long varints get. One that gets longer may need another piece, from the arena's reserve. */
+#define LAG_SIZE   5 /* a year */
+#define MOVES_SIZE 2 /* three moves */
+#define PART_SIZE  2 /* a failed pop's sequence, which counts its redrives */
 
 /* The shared texts of a record. */
 struct texts {
@@ -105,7 +117,7 @@ uint8_t tr_book_flags(const struct tr_book *book, tr_ref ref)
 
 enum tr_record_state tr_book_state(const struct tr_book *book, tr_ref ref)
 {
-    return (enum tr_record_state)bytes_at(book, ref)[AT_STATE];
+    return (enum tr_record_state)(bytes_at(book, ref)[AT_STATE] & STATE_MASK);
 }
 
 /* Which state may come after which. A record that is replaced begins anew, as UNSAFE; what is under
@@ -124,7 +136,8 @@ static const bool may_follow[4][4] = {
 void tr_book_set_state(struct tr_book *book, tr_ref ref, enum tr_record_state state)
 {
     TR_ASSERT(may_follow[tr_book_state(book, ref)][state]);
-    bytes_at(book, ref)[AT_STATE] = (uint8_t)state;
+    uint8_t *byte = bytes_at(book, ref) + AT_STATE;
+    *byte = (uint8_t)((*byte & (HAS_PART | HAS_REPEAT)) | (unsigned)state);
 }
 
 uint8_t tr_book_acked(const struct tr_book *book, tr_ref ref)
@@ -156,10 +169,13 @@ void tr_book_forget(struct tr_book *book, tr_ref ref, uint16_t member)
     TR_ASSERT((member & GONE) == 0);
     uint8_t *bytes = bytes_at(book, ref);
     struct tr_reader in =
-        tr_reader_on(bytes + FIXED, 8 * TR_VARINT_MAX + 2 * (TR_SET_MAX + TR_FROM_MAX) + 1);
+        tr_reader_on(bytes + FIXED, 7 * TR_VARINT_MAX + 2 * (TR_SET_MAX + TR_FROM_MAX) + 1);
     if ((bytes[0] & HAS_FROM) == 0)
         return;
-    for (unsigned i = 0; i < 8; i++)
+    unsigned before = 5;
+    before += (bytes[AT_STATE] & HAS_PART) != 0;
+    before += (bytes[AT_STATE] & HAS_REPEAT) != 0;
+    for (unsigned i = 0; i < before; i++)
         tr_get_varint(&in);
     tr_get_bytes(&in, 2 * (size_t)(bytes[AT_COUNTS] & 0x0f));
     uint64_t count = tr_get_number(&in, 1);
@@ -219,27 +235,32 @@ static size_t pack_head(const struct tr_record *record, const struct texts *text
 {
     TR_ASSERT(record->head.replicas.count <= TR_SET_MAX && record->head.due_ms <= TR_TIME_MAX);
     TR_ASSERT((record->head.flags & ~FLAG_MASK) == 0 && record->head.segment <= 0xffffff);
+    TR_ASSERT(record->head.order.attempt <= TR_ATTEMPT_MAX);
     struct tr_writer out = tr_writer_on(head, HEAD_MAX);
     uint8_t has_type = texts->content_type != TR_ARENA_NONE ? HAS_TYPE : 0;
     uint8_t has_from = record->head.from.count > 0 ? HAS_FROM : 0;
+    uint8_t has_part = record->head.key.part > 0 ? HAS_PART : 0;
+    uint8_t has_repeat = record->repeat_ms > 0 ? HAS_REPEAT : 0;
     tr_put_number(&out, (uint64_t)LIVE | has_type | has_from | record->head.flags, 1);
-    tr_put_number(&out, TR_STATE_UNSAFE, 1);
+    tr_put_number(&out, (uint64_t)TR_STATE_UNSAFE | has_part | has_repeat, 1);
     tr_put_number(&out, record->head.due_ms, 6);
     tr_put_number(&out, record->head.key.id, 8);
     tr_put_number(&out, record->head.order.version, 8);
     tr_put_number(&out, record->head.order.version_node, 2);
     tr_put_number(&out, record->head.segment, 3);
-    tr_put_number(&out, 0, 2);
+    tr_put_number(&out, record->head.order.attempt, 1);
+    tr_put_number(&out, 0, 1);
     tr_put_number(&out, (uint64_t)record->head.replicas.count | (uint64_t)record->tag_count << 4,
                   1);
     tr_put_number(&out, texts->uri, 4);
-    tr_put_varint(&out, record->head.key.part);
+    if (has_part != 0)
+        tr_put_varint(&out, record->head.key.part);
     tr_put_varint(&out, record->head.order.sequence);
-    tr_put_varint(&out, record->head.order.attempt);
     tr_put_varint(&out, record->head.order.moves);
     tr_put_varint(&out, record->head.lag_ms);
     tr_put_varint(&out, record->interval_ms);
-    tr_put_varint(&out, record->repeat_ms);
+    if (has_repeat != 0)
+        tr_put_varint(&out, record->repeat_ms);
     tr_put_varint(&out, record->head.factor);
     for (unsigned i = 0; i < record->head.replicas.count; i++)
         tr_put_number(&out, record->head.replicas.members[i], 2);
@@ -286,17 +307,17 @@ static struct tr_reader unpack_head(const struct tr_book *book, tr_ref ref, stru
     head->order.version = tr_load(bytes + AT_VERSION, 8);
     head->order.version_node = (uint16_t)tr_load(bytes + AT_NODE, 2);
     head->segment = (uint32_t)tr_load(bytes + AT_SEGMENT, 3);
+    head->order.attempt = bytes[AT_ATTEMPT];
     head->replicas.count = bytes[AT_COUNTS] & 0x0f;
     /* It was packed here, so it ends where its fields say: the region is bound enough. */
     const uint8_t *end = book->arena->base + (size_t)book->arena->block_count * TR_ARENA_BLOCK;
     struct tr_reader in = tr_reader_on(bytes + FIXED, (size_t)(end - bytes) - FIXED);
-    head->key.part = tr_get_varint(&in);
+    head->key.part = (bytes[AT_STATE] & HAS_PART) != 0 ? tr_get_varint(&in) : 0;
     head->order.sequence = tr_get_varint(&in);
-    head->order.attempt = (uint32_t)tr_get_varint(&in);
     head->order.moves = (uint32_t)tr_get_varint(&in);
     head->lag_ms = tr_get_varint(&in);
     *interval_ms = tr_get_varint(&in);
-    *repeat_ms = tr_get_varint(&in);
+    *repeat_ms = (bytes[AT_STATE] & HAS_REPEAT) != 0 ? tr_get_varint(&in) : 0;
     head->factor = (uint32_t)tr_get_varint(&in);
     for (unsigned i = 0; i < head->replicas.count; i++)
         head->replicas.members[i] = (uint16_t)tr_get_number(&in, 2);
@@ -382,12 +403,20 @@ static void count_tags(struct tr_book *book, const struct tr_record *record,
     }
 }
 
-/* A large record has room for its head to grow, so that it need not find neighbouring blocks when
- * its sequence or attempts do. A small one may move: any block will do for it. */
-static size_t room_for(size_t size)
+/* What a varint may grow by. */
+static size_t growth(uint64_t value, size_t most)
 {
-    TR_ASSERT(size > 0);
-    return size > LARGE_RECORD ? size + HEAD_GROWTH : size;
+    size_t size = tr_varint_size(value);
+    return size < most ? most - size : 0;
+}
+
+/* What a record takes when all that may grow has grown. */
+static size_t full_size(const struct tr_record *record, size_t head_size)
+{
+    const struct tr_head *head = &record->head;
+    size_t sequence = head->key.part > 0 ? PART_SIZE : tr_varint_size(tr_record_pops(record) + 1);
+    return head_size + record->opaque.size + growth(head->order.sequence, sequence) +
+           growth(head->order.moves, MOVES_SIZE) + growth(head->lag_ms, LAG_SIZE);
 }
 
 tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record)
@@ -399,8 +428,7 @@ tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record)
     if (!hold_texts(book, record, &texts))
         return TR_ARENA_NONE;
     size_t size = pack_head(record, &texts, head);
-    tr_ref ref =
-        tr_arena_take(book->arena, TR_ARENA_RECORD, room_for(size + record->opaque.size), false);
+    tr_ref ref = tr_arena_take(book->arena, TR_ARENA_RECORD, full_size(record, size), false);
     if (ref == TR_ARENA_NONE) {
         release_texts(book, &texts, record->tag_count);
         return TR_ARENA_NONE;
@@ -419,17 +447,18 @@ tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record)
 }
 
 /* Puts a record into its piece, or into one of the right size. Where that cannot be had, a piece
- * that is larger than needed will do. */
-static tr_ref settle(struct tr_book *book, tr_ref ref, const uint8_t *head, size_t head_size,
-                     struct tr_span opaque, bool is_urgent)
+ * that is too large, or has no room to grow, will do. */
+static tr_ref settle(struct tr_book *book, tr_ref ref, const struct tr_record *record,
+                     const uint8_t *head, size_t head_size, bool is_urgent)
 {
     TR_ASSERT(head_size >= FIXED && head_size <= HEAD_MAX);
+    struct tr_span opaque = record->opaque;
     size_t size = head_size + opaque.size;
+    size_t full = full_size(record, head_size);
     size_t capacity = tr_arena_capacity(book->arena, ref);
-    bool is_right = size <= capacity && (tr_arena_rounded(room_for(size)) >= capacity);
     tr_ref target = ref;
-    if (!is_right)
-        target = tr_arena_take(book->arena, TR_ARENA_RECORD, room_for(size), is_urgent);
+    if (tr_arena_rounded(full) != capacity)
+        target = tr_arena_take(book->arena, TR_ARENA_RECORD, full, is_urgent);
     if (target == TR_ARENA_NONE && size <= capacity)
         target = ref;
     if (target == TR_ARENA_NONE)
@@ -456,7 +485,7 @@ tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record 
     if (!hold_texts(book, record, &texts))
         return TR_ARENA_NONE;
     size_t size = pack_head(record, &texts, head);
-    tr_ref placed = settle(book, ref, head, size, record->opaque, false);
+    tr_ref placed = settle(book, ref, record, head, size, false);
     if (placed == TR_ARENA_NONE) {
         release_texts(book, &texts, record->tag_count);
         return TR_ARENA_NONE;
@@ -485,7 +514,7 @@ tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_head *he
         changed.head.from.count = 0; /* it has arrived */
 
     size_t size = pack_head(&changed, &texts, packed);
-    tr_ref placed = settle(book, ref, packed, size, old.opaque, true);
+    tr_ref placed = settle(book, ref, &changed, packed, size, true);
     if (placed != TR_ARENA_NONE &&
         changed.head.flags != old.head.flags) { /* one that ended counts no more */
         count_tags(book, &old, &texts, false);
@@ -523,8 +552,9 @@ tr_ref tr_book_next(struct tr_index_walk *walk, tr_timer_id id)
 
 static uint64_t part_of(const struct tr_book *book, tr_ref ref)
 {
-    struct tr_reader in = tr_reader_on(bytes_at(book, ref) + FIXED, TR_VARINT_MAX);
-    return tr_get_varint(&in);
+    const uint8_t *bytes = bytes_at(book, ref);
+    struct tr_reader in = tr_reader_on(bytes + FIXED, TR_VARINT_MAX);
+    return (bytes[AT_STATE] & HAS_PART) != 0 ? tr_get_varint(&in) : 0;
 }
 
 tr_ref tr_book_find_part(const struct tr_book *book, const struct tr_key *key, bool *has_any)

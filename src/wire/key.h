@@ -28,7 +28,7 @@ static inline void tr_get_key_order(struct tr_reader *in, struct tr_head *head)
     head->order.sequence = tr_get_varint(in);
     uint64_t attempt = tr_get_varint(in);
     uint64_t moves = tr_get_varint(in);
-    in->is_short |= attempt > UINT32_MAX || moves > UINT32_MAX;
+    in->is_short |= attempt > TR_ATTEMPT_MAX || moves > UINT32_MAX;
     head->order.attempt = (uint32_t)attempt;
     head->order.moves = (uint32_t)moves;
 }

@@ -269,6 +269,53 @@ static void ids_made_to_collide_are_refused_not_slow(void **state)
     free(region);
 }
 
+/* All pops fail, or all timers repeat, when there is no memory: each record grows in its place. */
+static void records_grow_where_they_are(void **state)
+{
+    (void)state;
+    struct tr_arena arena;
+    struct tr_book book;
+    void *region = new_arena(&arena, TR_ARENA_LEAST);
+    assert_true(tr_book_init(&book, &arena));
+    char opaque[64] = {0};
+    tr_ref refs[20000];
+    unsigned count = 0;
+    for (uint64_t i = 0;; i++) {
+        struct tr_record record = {.head.key.id = i + 1,
+                                   .head.order.version = i + 1,
+                                   .head.order.sequence = 1,
+                                   .head.due_ms = 1700000000000u,
+                                   .interval_ms = 1000,
+                                   .repeat_ms = i % 2 == 0 ? 0 : 300000000,
+                                   .head.factor = 2,
+                                   .head.replicas.count = (uint8_t)(1 + i % 3),
+                                   .uri = TR_SPAN("http://127.0.0.1:1234/pop"),
+                                   .opaque = {opaque, i % 64}};
+        tr_ref ref = tr_book_insert(&book, &record);
+        if (ref == TR_ARENA_NONE)
+            break;
+        refs[count++] = ref;
+        assert_true(count < UNIT_COUNT(refs));
+    }
+    while (tr_arena_take(&arena, TR_ARENA_CHUNK, 60000, true) != TR_ARENA_NONE)
+        ;
+    for (unsigned i = 0; i < count; i++) {
+        struct tr_head head;
+        tr_book_head(&book, refs[i], &head);
+        head.order.sequence = i % 2 == 0 ? 2 : 300000;
+        head.order.attempt = TR_ATTEMPT_MAX;
+        head.order.moves = tr_next_move(0, 77);
+        head.lag_ms = 7 * (uint64_t)86400000;
+        assert_int_equal(tr_book_update(&book, refs[i], &head), refs[i]);
+        struct tr_head after;
+        tr_book_head(&book, refs[i], &after);
+        assert_int_equal(tr_order_compare(&after.order, &head.order), 0);
+        assert_int_equal(after.lag_ms, head.lag_ms);
+    }
+    assert_true(count > 3000 && tr_book_valid(&book));
+    free(region);
+}
+
 static void a_record_of_60_bytes_takes_112(void **state)
 {
     (void)state;
@@ -340,6 +387,7 @@ int main(void)
         cmocka_unit_test(the_book_holds_what_a_list_would),
         cmocka_unit_test(a_walk_is_in_hash_order_and_survives_changes),
         cmocka_unit_test(ids_made_to_collide_are_refused_not_slow),
+        cmocka_unit_test(records_grow_where_they_are),
         cmocka_unit_test(a_record_of_60_bytes_takes_112),
         cmocka_unit_test(who_has_let_go_keeps_its_place),
     };
