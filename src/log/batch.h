@@ -9,7 +9,7 @@
 #include "log/log.h"
 
 /* Whether entries of `size` bytes fit into the open batch; what is new, by a client, must leave a
- * quarter of it to the pops, or three to reclaim if there was no room for that in the last one. */
+ * quarter of it to the pops, and three to them and reclaim if that had no room in the last one. */
 bool tr_log_has_room(const struct tr_log *log, size_t size, bool is_new);
 /* Likewise, and what is kept for reclaim may be used. */
 bool tr_log_has_reserve(const struct tr_log *log, size_t size);

@@ -119,8 +119,10 @@ struct tr_log {
     uint64_t round_end;      /* on a full disk: segments up to this one are gone through; 0: none */
     int64_t appended;        /* bytes since that began, copies aside */
     size_t copy_start;       /* of the batch, before the copy that is being made */
+    size_t copied;           /* bytes of copies in batch `copied_to` */
+    uint64_t copied_to;      /* a batch */
     bool is_copy_refused;    /* the batch had no room for it */
-    bool is_copy_due;        /* clients left it no room: it comes first in the next batch */
+    bool is_copy_due;        /* clients left it no room: it has more of the next batch */
     bool is_removing;        /* the oldest goes when `remove_after` is durable */
     uint64_t remove_after;   /* a batch */
 

@@ -13,10 +13,11 @@ bool tr_log_is_oldest(const struct tr_log *log, uint32_t segment)
 bool tr_log_begin_copy(struct tr_log *log, size_t bound)
 {
     TR_ASSERT(bound > 0);
-    size_t limit = log->is_copy_due ? log->batch.cap : log->batch.cap / 2;
+    size_t quarters = log->is_copy_due ? 3 : 2;
     log->copy_start = log->batch.size;
-    bool has_room = log->batch.size <= limit && tr_log_has_reserve(log, bound);
-    log->is_copy_refused |= !has_room;
+    bool has_room =
+        log->batch.size <= log->batch.cap * quarters / 4 && tr_log_has_reserve(log, bound);
+    log->is_copy_refused |= !has_room && tr_log_is_open(log);
     return has_room;
 }
 
@@ -24,6 +25,7 @@ void tr_log_end_copy(struct tr_log *log)
 {
     TR_ASSERT(log->batch.size > log->copy_start);
     log->appended -= (int64_t)(log->batch.size - log->copy_start);
+    log->copied += log->batch.size - log->copy_start;
     log->reclaimed++;
 }
 
@@ -65,15 +67,18 @@ static bool is_worth_it(struct tr_log *log)
     return log->oldest <= log->round_end;
 }
 
-/* Copies go into what clients have left of a batch. Where that was too little, clients get less of
- * the next one, and copies the rest of it: else a flood of large values would keep all garbage. */
+/* Copies go into what clients have left of a batch. Where that was less than a quarter of it,
+ * clients get less of the next one, and copies more: else a flood of large values would keep all
+ * garbage. Of the one after it clients have their share again, so none waits for long. */
 static void copy_oldest(struct tr_log *log)
 {
-    size_t before = log->batch.size;
+    if (log->copied_to != log->number) {
+        log->copied_to = log->number;
+        log->copied = 0;
+    }
     log->is_copy_refused = false;
     log->hooks.copy_oldest(log->hooks.context, &log->reclaim_cursor);
-    TR_ASSERT(log->batch.size >= before);
-    log->is_copy_due = log->is_copy_refused && log->batch.size - before < log->batch.cap / 4;
+    log->is_copy_due = log->is_copy_refused && log->copied < log->batch.cap / 4;
     if (log->is_copy_due)
         tr_cover(log->trial, RULE_RECLAIM_DUE);
 }

@@ -107,8 +107,13 @@ void tr_log_ask_segment(struct tr_log *log, struct tr_effects *out)
     bool is_wanted = log->allocated < log->segment + SPARES;
     bool is_late = log->is_refused && log->time->now_ms < log->retry_at_ms;
     bool is_limit = log->allocated - log->oldest + 2 >= TR_LOG_SEGMENTS_MAX;
-    if (!is_wanted || log->is_asked || is_late || is_limit || !tr_effects_has_room(out, 1))
+    if (!is_wanted || log->is_asked || is_late || !tr_effects_has_room(out, 2))
         return;
+    if (is_limit) { /* as if the disk were full: there is no number for it */
+        log->is_asked = true;
+        tr_log_segment_refused(log, out);
+        return;
+    }
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_SEGMENT_ALLOCATE);
     effect->of.segment.number = log->allocated + 1;
     effect->of.segment.size = log->config.segment_size;

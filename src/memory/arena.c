@@ -200,6 +200,9 @@ static tr_ref take_large(struct tr_arena *arena, enum tr_arena_kind kind, size_t
 tr_ref tr_arena_take(struct tr_arena *arena, enum tr_arena_kind kind, size_t size, bool is_urgent)
 {
     TR_ASSERT(kind > TR_ARENA_FREE && kind < TR_ARENA_KINDS && size > 0);
+    /* What has room in a block that is there would need urgent pieces in its turn. */
+    if (!is_urgent && arena->blocks_used > arena->block_count - (arena->reserve + arena->lent) / 2)
+        return TR_ARENA_NONE;
     if (size > SMALL_MAX)
         return take_large(arena, kind, size, is_urgent);
     unsigned class = class_of(size);

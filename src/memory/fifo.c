@@ -74,12 +74,18 @@ void tr_fifo_splice(struct tr_fifo *fifo, struct tr_arena *arena, struct tr_fifo
         return;
     if (fifo->count == 0) {
         *fifo = *from;
-    } else {
-        struct chunk *tail = tr_arena_at(arena, fifo->tail);
-        tail->next = from->head;
-        fifo->tail = from->tail;
-        fifo->count += from->count;
+        *from = (struct tr_fifo){0};
+        return;
     }
+    struct chunk *tail = tr_arena_at(arena, fifo->tail);
+    if (from->count + tail->end <= CHUNK_ENTRIES) { /* else each would keep a chunk of its own */
+        while (from->count > 0)
+            tr_fifo_push(fifo, arena, tr_fifo_pop(from, arena));
+        return;
+    }
+    tail->next = from->head;
+    fifo->tail = from->tail;
+    fifo->count += from->count;
     *from = (struct tr_fifo){0};
 }
 

@@ -3,7 +3,8 @@
  * A queue of small entries in chunks of the arena: a slot of the wheel, or the pops that wait for
  * a destination. A whole queue is appended to another in constant time.
  *
- * Bounds:  memory only. 12.8 bytes an entry; a chunk of 256 bytes at least while it is not empty.
+ * Bounds:  memory only. 12.8 bytes an entry, twice that at most of many queues that were appended
+ *          to each other; a chunk of 256 bytes at least while it is not empty.
  */
 #ifndef TR_MEMORY_FIFO_H
 #define TR_MEMORY_FIFO_H

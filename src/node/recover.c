@@ -117,11 +117,12 @@ static void finish(struct tr_node *node, struct tr_effects *out)
 static void arm(struct tr_node *node, struct tr_effects *out)
 {
     bool has_memory = true;
-    if (!tr_kv_arm_all(&node->kv, &has_memory))
-        return;
+    bool is_armed = tr_kv_arm_all(&node->kv, &has_memory);
+    if (is_armed && has_memory)
+        is_armed = tr_replay_arm(&node->timers, &has_memory);
     if (!has_memory)
         refuse_log(node, (struct tr_log_check){.verdict = TR_LOG_NO_MEMORY}, out);
-    else if (tr_replay_arm(&node->timers))
+    else if (is_armed)
         finish(node, out);
 }
 

@@ -126,13 +126,13 @@ void tr_destination_take(struct tr_pops *pops, tr_ref ref, const struct tr_head 
     uint32_t index = find(pops, pops->owner.origin(pops->owner.context, ref));
     struct tr_destination *destination = &pops->destinations[index];
     tr_claim_later(pops, ref, head);
-    if (destination->flights < destination->limit && destination->queue.count == 0) {
+    bool is_free = destination->flights < destination->limit && destination->queue.count == 0;
+    struct tr_fifo_entry entry = {ref, head->due_ms};
+    /* Without memory to wait in it goes at once, whatever the limit. */
+    if (is_free || !tr_fifo_push(&destination->queue, pops->arena, entry)) {
         tr_flight_begin(pops, ref, head, index, out);
         return;
     }
-    struct tr_fifo_entry entry = {ref, head->due_ms};
-    bool is_queued = tr_fifo_push(&destination->queue, pops->arena, entry);
-    TR_ASSERT(is_queued); /* its entry in the wheel took as much */
     pops->owner.set_state(pops->owner.context, ref, TR_STATE_QUEUED);
     pops->stats.queued++;
 }

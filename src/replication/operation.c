@@ -25,7 +25,8 @@ bool tr_operation_keep(struct tr_replication *replication, struct tr_operation *
 {
     TR_ASSERT(operation->number != 0);
     size_t bound = replication->store->pack_bound(record);
-    tr_ref ref = tr_arena_take(replication->arena, TR_ARENA_STRING, bound, false);
+    bool is_end = (record->head.flags & TR_RECORD_TOMBSTONE) != 0; /* by which memory is freed */
+    tr_ref ref = tr_arena_take(replication->arena, TR_ARENA_STRING, bound, is_end);
     if (ref == TR_ARENA_NONE)
         return false;
     struct tr_writer writer = tr_writer_on(tr_arena_at(replication->arena, ref), bound);

@@ -124,7 +124,9 @@ static void answer_read(struct tr_replication *replication, struct tr_operation 
     if (operation->record != TR_ARENA_NONE)
         tr_operation_unpack(replication, operation, &record);
     if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0) {
-        if (operation->record == TR_ARENA_NONE && !is_known(replication, operation))
+        if (operation->record == TR_ARENA_NONE && operation->is_found)
+            tr_operation_refuse(replication, operation, TR_MEMORY_FULL, out);
+        else if (operation->record == TR_ARENA_NONE && !is_known(replication, operation))
             tr_operation_refuse(replication, operation, TR_NO_ANSWER, out);
         else
             tr_operation_answer(replication, operation, TR_NOT_FOUND, out);

@@ -49,7 +49,7 @@ static void draw_record(struct world *world, struct tr_frame_record *frame)
     record->head.order.version = sim_chance(world, 2) ? world->now_ms << 16 : draw_number(world);
     record->head.order.version_node = (uint16_t)draw_number(world);
     record->head.order.sequence = draw_number(world);
-    record->head.order.attempt = (uint32_t)draw_number(world);
+    record->head.order.attempt = (uint32_t)draw_number(world) & TR_ATTEMPT_MAX;
     record->head.order.moves = (uint32_t)draw_number(world);
     record->head.flags = (uint8_t)sim_draw(world, TR_RECORD_FLAGS + 1);
     record->head.lag_ms = draw_number(world) & TR_TIME_MAX;

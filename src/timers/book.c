@@ -14,8 +14,8 @@
  *                                                opaque
  *
  * A piece has room for what grows while a timer lives: its sequence, its moves and its lag. So a
- * pop that fails, or a timer that repeats, never needs memory: all of them may at once, when there
- * is none.
+ * pop that fails, or a timer that repeats, needs no memory: all of them may at once, when there is
+ * none.
  *
  * It exists in memory alone; wire/log_entry.c has the form on disk.
  */
@@ -447,7 +447,8 @@ tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record)
 }
 
 /* Puts a record into its piece, or into one of the right size. Where that cannot be had, a piece
- * that is too large, or has no room to grow, will do. */
+ * that is too large will do; for what is urgent also one without room to grow. The reserve is for
+ * what has no place at all. */
 static tr_ref settle(struct tr_book *book, tr_ref ref, const struct tr_record *record,
                      const uint8_t *head, size_t head_size, bool is_urgent)
 {
@@ -458,8 +459,8 @@ static tr_ref settle(struct tr_book *book, tr_ref ref, const struct tr_record *r
     size_t capacity = tr_arena_capacity(book->arena, ref);
     tr_ref target = ref;
     if (tr_arena_rounded(full) != capacity)
-        target = tr_arena_take(book->arena, TR_ARENA_RECORD, full, is_urgent);
-    if (target == TR_ARENA_NONE && size <= capacity)
+        target = tr_arena_take(book->arena, TR_ARENA_RECORD, full, is_urgent && size > capacity);
+    if (target == TR_ARENA_NONE && (is_urgent ? size : full) <= capacity)
         target = ref;
     if (target == TR_ARENA_NONE)
         return TR_ARENA_NONE;
@@ -485,7 +486,8 @@ tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record 
     if (!hold_texts(book, record, &texts))
         return TR_ARENA_NONE;
     size_t size = pack_head(record, &texts, head);
-    tr_ref placed = settle(book, ref, record, head, size, false);
+    bool is_end = (record->head.flags & TR_RECORD_TOMBSTONE) != 0;
+    tr_ref placed = settle(book, ref, record, head, size, is_end);
     if (placed == TR_ARENA_NONE) {
         release_texts(book, &texts, record->tag_count);
         return TR_ARENA_NONE;

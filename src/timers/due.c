@@ -13,6 +13,8 @@
 #define DUE_SLICE         2048  /* timers taken from the wheel in a step, so that none is long */
 #define STALE_MIN         65536 /* entries of the wheel that may be stale before it is swept */
 #define SWEEP_SLICE       2048
+#define SWEEP_SHARE       32 /* of what is stale, beside that: who makes more of it is kept up with */
+#define SWEEP_MOST        16384
 
 /* A record in the wheel under its due time, or, for one that waits for its turn, under a later one.
  * An entry too many does no harm: it is looked at, and its turn has not come; when the pop is made
@@ -44,7 +46,7 @@ static void keep_tombstone(struct tr_timers *timers, tr_ref ref, struct tr_head 
     head->lag_ms += at_ms - head->due_ms;
     head->due_ms = at_ms;
     tr_ref placed = tr_book_update(&timers->book, ref, head);
-    TR_ASSERT(placed != TR_ARENA_NONE); /* it grows by a byte or two, from the arena's reserve */
+    TR_ASSERT(placed != TR_ARENA_NONE); /* there is room for its lag to grow */
     tr_book_set_acked(&timers->book, placed, acked);
     tr_timers_arm(timers, placed);
     if (placed != ref)
@@ -109,11 +111,14 @@ void tr_due_run(struct tr_timers *timers, struct tr_effects *out)
 void tr_due_sweep(struct tr_timers *timers)
 {
     TR_ASSERT(timers->is_ready);
-    uint64_t live = timers->wheel.count - (timers->stale < timers->wheel.count ? timers->stale : 0);
-    if (!timers->is_sweeping && timers->stale > STALE_MIN && timers->stale > live / 2)
+    uint64_t stale = timers->stale;
+    uint64_t live = timers->wheel.count - (stale < timers->wheel.count ? stale : 0);
+    bool is_tight = tr_arena_is_tight(timers->arena) && stale > live / 8 + SWEEP_SLICE;
+    if (!timers->is_sweeping && (is_tight || (stale > STALE_MIN && stale > live / 2)))
         timers->is_sweeping = true;
-    for (unsigned i = 0;
-         timers->is_sweeping && i < tr_replication_slice(timers->replication, SWEEP_SLICE); i++) {
+    uint64_t share = stale / SWEEP_SHARE < SWEEP_MOST ? stale / SWEEP_SHARE : SWEEP_MOST;
+    unsigned slice = tr_replication_slice(timers->replication, SWEEP_SLICE) + (unsigned)share;
+    for (unsigned i = 0; timers->is_sweeping && i < slice; i++) {
         struct tr_fifo_entry entry;
         if (!tr_wheel_sweep_take(&timers->wheel, &entry)) {
             timers->is_sweeping = false;

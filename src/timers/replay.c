@@ -127,14 +127,18 @@ enum tr_log_verdict tr_replay_entry(struct tr_timers *timers, struct tr_log_entr
 
 /* Arms every record, once: only now is it known what each came to. In the order of memory, which is
  * about that of their making, and fast. False: not done yet. */
-bool tr_replay_arm(struct tr_timers *timers)
+bool tr_replay_arm(struct tr_timers *timers, bool *has_memory)
 {
     TR_ASSERT(!timers->is_ready);
+    *has_memory = true;
     for (unsigned i = 0; i < tr_replication_slice(timers->replication, ARM_SLICE); i++) {
         tr_ref ref = tr_arena_next_of(timers->arena, TR_ARENA_RECORD, timers->armed);
         if (ref == TR_ARENA_NONE)
             return true;
-        tr_timers_arm(timers, ref);
+        *has_memory = tr_wheel_arm(&timers->wheel, ref, tr_book_due(&timers->book, ref));
+        if (!*has_memory)
+            return true;
+        tr_book_set_state(&timers->book, ref, TR_STATE_ARMED);
         timers->armed = ref;
     }
     return false;

@@ -10,6 +10,6 @@ enum tr_log_verdict tr_replay_entry(struct tr_timers *timers, struct tr_log_entr
                                     uint64_t segment);
 
 /* Arms every record, once: only then is it known what each came to. False: not done yet. */
-bool tr_replay_arm(struct tr_timers *timers);
+bool tr_replay_arm(struct tr_timers *timers, bool *has_memory);
 
 #endif

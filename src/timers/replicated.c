@@ -267,7 +267,7 @@ static bool can_perform(void *context)
 static unsigned perform(void *context, tr_timer_id id, uint64_t argument, struct tr_waiting ticket)
 {
     struct tr_timers *timers = context;
-    TR_ASSERT(tr_log_can_wait(timers->log, TR_PARTS_MAX + 1));
+    TR_ASSERT(tr_log_can_wait(timers->log, 2 * (TR_PARTS_MAX + 1)));
     return tr_redrive_timer(timers, id, argument, ticket);
 }
 

@@ -42,7 +42,7 @@ static bool admit(const struct request *request, size_t size, bool is_new)
         answer(request, TR_DISK_FULL);
     else if (tr_log_lag_ms(log) > timers->config.latency_target_ms)
         answer(request, TR_DISK_SLOW);
-    else if (!tr_log_can_wait(log, TR_PARTS_MAX + 1) ||
+    else if (!tr_log_can_wait(log, 2 * (TR_PARTS_MAX + 1)) ||
              !tr_log_has_room(log, size + WRITE_ROOM, is_new))
         answer(request, log->is_refused ? TR_DISK_FULL : TR_TOO_MANY_WRITES);
     else

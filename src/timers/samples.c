@@ -88,7 +88,7 @@ static tr_ref redate(struct tr_timers *timers, tr_ref ref)
     head.lag_ms = own_ms < latest_ms ? latest_ms - own_ms : 0;
     head.due_ms = latest_ms;
     tr_ref placed = tr_book_update(&timers->book, ref, &head);
-    TR_ASSERT(placed != TR_ARENA_NONE); /* it grows by a byte or two, from the arena's reserve */
+    TR_ASSERT(placed != TR_ARENA_NONE); /* there is room for its lag to grow */
     tr_book_set_acked(&timers->book, placed, acked);
     return placed;
 }

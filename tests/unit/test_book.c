@@ -269,7 +269,23 @@ static void ids_made_to_collide_are_refused_not_slow(void **state)
     free(region);
 }
 
-/* All pops fail, or all timers repeat, when there is no memory: each record grows in its place. */
+static struct tr_record small_record(uint64_t number, size_t opaque_size)
+{
+    static const char opaque[80] = {0};
+    return (struct tr_record){.head.key.id = number + 1,
+                              .head.order.version = number + 1,
+                              .head.order.sequence = 1,
+                              .head.due_ms = 1700000000000u,
+                              .interval_ms = 1000,
+                              .repeat_ms = number % 2 == 0 ? 0 : 300000000,
+                              .head.factor = 2,
+                              .head.replicas.count = (uint8_t)(1 + number % 3),
+                              .uri = TR_SPAN("http://127.0.0.1:1234/pop"),
+                              .opaque = {opaque, opaque_size}};
+}
+
+/* All pops fail, or all timers repeat, when there is no memory: each record grows in its place,
+ * also one that was replaced by a longer one meanwhile. */
 static void records_grow_where_they_are(void **state)
 {
     (void)state;
@@ -277,20 +293,10 @@ static void records_grow_where_they_are(void **state)
     struct tr_book book;
     void *region = new_arena(&arena, TR_ARENA_LEAST);
     assert_true(tr_book_init(&book, &arena));
-    char opaque[64] = {0};
     tr_ref refs[20000];
     unsigned count = 0;
     for (uint64_t i = 0;; i++) {
-        struct tr_record record = {.head.key.id = i + 1,
-                                   .head.order.version = i + 1,
-                                   .head.order.sequence = 1,
-                                   .head.due_ms = 1700000000000u,
-                                   .interval_ms = 1000,
-                                   .repeat_ms = i % 2 == 0 ? 0 : 300000000,
-                                   .head.factor = 2,
-                                   .head.replicas.count = (uint8_t)(1 + i % 3),
-                                   .uri = TR_SPAN("http://127.0.0.1:1234/pop"),
-                                   .opaque = {opaque, i % 64}};
+        struct tr_record record = small_record(i, i % 64);
         tr_ref ref = tr_book_insert(&book, &record);
         if (ref == TR_ARENA_NONE)
             break;
@@ -299,6 +305,15 @@ static void records_grow_where_they_are(void **state)
     }
     while (tr_arena_take(&arena, TR_ARENA_CHUNK, 60000, true) != TR_ARENA_NONE)
         ;
+    unsigned refused = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct tr_record record = small_record(i, i % 64 + i % 7);
+        record.head.order.version++;
+        tr_ref ref = tr_book_replace(&book, refs[i], &record);
+        refused += ref == TR_ARENA_NONE;
+        refs[i] = ref == TR_ARENA_NONE ? refs[i] : ref;
+    }
+    assert_in_range(refused, 1, count - 1);
     for (unsigned i = 0; i < count; i++) {
         struct tr_head head;
         tr_book_head(&book, refs[i], &head);

@@ -169,6 +169,27 @@ static void a_jump_of_years_takes_no_time(void **state)
     free(fixture.region);
 }
 
+/* A machine that was suspended: all that is due since lies in one queue, and takes little more room
+ * than it did in the slots. Each in a chunk of its own would take all the memory. */
+static void what_is_overdue_after_a_long_time_takes_little_memory(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    setup(&fixture, 1000);
+    for (uint32_t i = 0; i < 400000; i++)
+        assert_true(tr_wheel_arm(&fixture.wheel, 1 + i, 2000 + 9 * (uint64_t)i));
+    tr_wheel_advance(&fixture.wheel, 2000 + 9 * (uint64_t)400000);
+    assert_int_equal(fixture.wheel.ready.count, 400000);
+    assert_true(tr_arena_used(&fixture.arena) < (size_t)400000 * 2 * 14);
+    assert_true(tr_wheel_valid(&fixture.wheel));
+    struct tr_fifo_entry entry;
+    for (uint32_t i = 0; i < 400000; i++) {
+        assert_true(tr_wheel_pop(&fixture.wheel, &entry));
+        assert_int_equal(entry.ref, 1 + i);
+    }
+    free(fixture.region);
+}
+
 static void a_sweep_keeps_order_and_drops_what_is_stale(void **state)
 {
     (void)state;
@@ -226,6 +247,7 @@ int main(void)
         cmocka_unit_test(waking_at_its_word_is_never_late),
         cmocka_unit_test(a_crowded_slot_is_emptied_little_by_little),
         cmocka_unit_test(a_jump_of_years_takes_no_time),
+        cmocka_unit_test(what_is_overdue_after_a_long_time_takes_little_memory),
         cmocka_unit_test(a_sweep_keeps_order_and_drops_what_is_stale),
         cmocka_unit_test(chunks_go_back_to_the_arena),
     };
