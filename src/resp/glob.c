@@ -2,8 +2,12 @@
 /*
  * A star takes as little as it can; when what follows does not fit, the last star takes one byte
  * more. To go back to an earlier one would find nothing that the last one does not.
+ *
+ * As in Redis nothing matches a pattern behind its thousandth star.
  */
 #include "resp/glob.h"
+
+#define STARS_MAX 1000
 
 static unsigned char folded(char byte, bool is_nocase)
 {
@@ -60,12 +64,18 @@ static bool matches(struct tr_span pattern, struct tr_span text, bool is_nocase)
     size_t read = 0;
     size_t star = 0; /* behind the last one; 0: there was none */
     size_t taken = 0;
+    unsigned stars = 0;
     if (text.size == 0) /* in Redis a star that is not alone takes one byte at least of nothing */
         return pattern.size == 0 || tr_span_equals(pattern, TR_SPAN("*"));
     while (read < text.size) {
         if (at < pattern.size && pattern.text[at] == '*') {
+            stars += at == 0 || at != star;
             star = ++at;
             taken = read;
+            if (at == pattern.size)
+                return true;
+            if (stars > STARS_MAX)
+                return false;
             continue;
         }
         if (at < pattern.size && fits(pattern, &at, text.text[read], is_nocase)) {

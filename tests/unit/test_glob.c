@@ -62,11 +62,28 @@ static void many_stars_take_no_longer_than_the_product_of_both_sizes(void **stat
                                  (struct tr_span){text, sizeof text}));
 }
 
+static void no_pattern_has_more_than_a_thousand_stars(void **state)
+{
+    static char pattern[2002];
+    static char text[1001];
+    (void)state;
+    memset(text, 'a', sizeof text);
+    for (size_t i = 0; i < sizeof pattern; i++)
+        pattern[i] = i % 2 == 0 ? '*' : '?';
+    assert_true(tr_glob_matches((struct tr_span){pattern, 2000}, (struct tr_span){text, 1001}));
+    assert_true(tr_glob_matches((struct tr_span){pattern, 2001}, (struct tr_span){text, 1001}));
+    assert_false(tr_glob_matches((struct tr_span){pattern, 2002}, (struct tr_span){text, 1001}));
+    memset(pattern, '*', 1500);
+    pattern[1500] = 'a';
+    assert_true(tr_glob_matches((struct tr_span){pattern, 1501}, (struct tr_span){text, 1001}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_match_as_those_of_redis_do),
         cmocka_unit_test(many_stars_take_no_longer_than_the_product_of_both_sizes),
+        cmocka_unit_test(no_pattern_has_more_than_a_thousand_stars),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define HELD_MAX    ((size_t)4 << 20)   /* bytes of replies: the client is not reading */
+#define UNREAD_MAX  ((size_t)64 << 20)  /* bytes of replies, so that a long pipeline may be sent */
+#define UNREAD_ALL  ((size_t)256 << 20) /* of all clients; beyond it each may have */
+#define UNREAD_EACH ((size_t)64 << 10)  /* no more than this */
 #define REPLY_MAX   ((size_t)256 << 20) /* of one command */
+#define LINGER_MAX  ((size_t)64 << 10)  /* read from a client that was told of its error */
 #define IN_MAX      ((size_t)128 << 20) /* of a command that is not whole */
 #define KEPT_MAX    ((size_t)256 << 20) /* of those of all clients */
 #define KEEPALIVE_S 300 /* of silence, until a client is asked whether it is there */
@@ -112,11 +115,23 @@ static void close_after(struct tr_connection *connection, bool has_more)
     connection->is_lingering |= has_more;
 }
 
+/* What the client has not read yet, as far as is known here. */
+static size_t unread(const struct tr_connection *connection)
+{
+    return connection->resp->out.size + connection->stream.out_size;
+}
+
+static void count_unread(struct tr_connection *connection)
+{
+    size_t now = connection->stream.is_closed ? 0 : unread(connection);
+    connection->server->unread += now - connection->resp->unread;
+    connection->resp->unread = now;
+}
+
 static bool is_paused(const struct tr_connection *connection)
 {
-    const struct tr_resp_session *session = connection->resp;
-    return connection->is_closing || session->is_again ||
-           session->out.size + connection->stream.out_size > HELD_MAX;
+    size_t most = connection->server->unread > UNREAD_ALL ? UNREAD_EACH : UNREAD_MAX;
+    return connection->is_closing || connection->resp->is_again || unread(connection) > most;
 }
 
 /* In Redis's words. */
@@ -237,8 +252,10 @@ static size_t take_commands(struct tr_connection *connection, char *bytes, size_
             .count = server->command.count,
             .out = &session->out,
         };
+        session->asking = server->command.used;
         if (call.count > 0)
             run(&call);
+        session->asking = 0;
         batch = call.batch > batch ? call.batch : batch;
         session->is_again = call.is_again;
         if (!call.is_again)
@@ -254,6 +271,7 @@ static size_t take_commands(struct tr_connection *connection, char *bytes, size_
         return size;
     }
     mark(connection, batch);
+    count_unread(connection);
     if (session->closes && session->mark_count == 0 && !connection->is_closing) {
         connection->is_closing = true; /* nothing was to be said */
         if (connection->stream.out_size == 0)
@@ -331,8 +349,12 @@ static void watch(struct tr_connection *connection)
 static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
 {
     struct tr_connection *connection = (struct tr_connection *)stream;
-    if (connection->is_lingering || connection->resp->closes)
+    if (connection->is_lingering || connection->resp->closes) {
+        connection->resp->lingered += size;
+        if (connection->is_shut && connection->resp->lingered > LINGER_MAX)
+            tr_connection_close(connection); /* it goes on and on */
         return;
+    }
     tr_connection_touch(connection);
     connection->resp->asked_ms = connection->active_ms;
     tr_daemon_look_at_clock(connection->server->daemon);
@@ -351,6 +373,7 @@ static bool is_done(const struct tr_connection *connection)
 static void on_sent(struct tr_stream *stream)
 {
     struct tr_connection *connection = (struct tr_connection *)stream;
+    count_unread(connection);
     if (!connection->is_closing) {
         go_on(connection);
         watch(connection);
@@ -382,6 +405,7 @@ static void on_gone(struct tr_stream *stream)
     struct tr_resp_session *session = connection->resp;
     drop_kept(connection);
     unlink_held(session);
+    connection->server->unread -= session->unread;
     tr_resp_out_free(&session->out);
     free(session->name);
     free(session);

@@ -42,6 +42,9 @@ struct tr_resp_session {
     uint64_t batch;             /* that the command under way has written to */
     bool is_again;              /* the log has no room for the next command now */
     bool closes;                /* when what is held has gone */
+    size_t unread;              /* bytes of replies, as the server has counted them */
+    size_t asking;              /* bytes of the command under way */
+    size_t lingered;            /* bytes read after the connection was to close */
     uint32_t at;                /* how many keys of the command under way are done, */
     int64_t sum;                /* and what came of them */
     struct tr_connection *next; /* of those with replies that are held */

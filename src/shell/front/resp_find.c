@@ -130,9 +130,20 @@ static bool is_about_keys(const struct tr_resp_verb *verb)
     return strstr(verb->flags, "readonly") != NULL || strstr(verb->flags, "write") != NULL;
 }
 
+/* Lines of HTTP among commands: a page in somebody's browser, or a server that was talked into it,
+ * sends commands in the body of a request. */
+static bool is_smuggled(struct tr_span name)
+{
+    return tr_resp_is(name, "post") || tr_resp_is(name, "host:");
+}
+
 void tr_resp_call(struct tr_resp_call *call)
 {
     struct tr_server *server = call->connection->server;
+    if (is_smuggled(call->arguments[0])) {
+        call->closes = true;
+        return;
+    }
     call->verb = tr_resp_find(server, call->arguments, call->count);
     if (call->verb == NULL) {
         const struct tr_resp_verb *container = tr_resp_find(server, call->arguments, 1);

@@ -278,7 +278,8 @@ static int write_client(const struct tr_connection *connection, char *text, size
         (unsigned long long)session->id, peer, own, connection->stream.file,
         session->name != NULL ? session->name : "",
         (unsigned long long)(now_ms - session->since_ms) / 1000,
-        (unsigned long long)(now_ms - session->asked_ms) / 1000, connection->in_size,
+        (unsigned long long)(now_ms - session->asked_ms) / 1000,
+        connection->in_size > 0 ? connection->in_size : session->asking,
         connection->in_cap - connection->in_size, session->out.cap, session->out.size,
         sizeof *connection + sizeof *session + connection->in_cap + session->out.cap,
         session->last != NULL ? session->last->name : "NULL", session->out.is_third ? 3 : 2);
