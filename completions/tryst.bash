@@ -6,9 +6,9 @@ _tryst() {
     local shared="--strategy --replicas --levels --spread --partitions --per-node --node --json --help"
     local words=""
     if ((COMP_CWORD == 1)); then
-        words="timer status cluster bench receive log place plan help --help --version"
+        words="timer status cluster bench receive log place plan keyspace help --help --version"
     elif [[ $command == help ]]; then
-        words="timer status cluster bench receive log place plan"
+        words="timer status cluster bench receive log place plan keyspace"
     elif [[ $command == timer && $COMP_CWORD == 2 ]]; then
         words="add get where cancel redrive ls --help"
         elif [[ $command == cluster && $COMP_CWORD == 2 ]]; then
@@ -40,6 +40,8 @@ _tryst() {
         words="$shared --ids --positions"
     elif [[ $word == -* && $command == plan ]]; then
         words="$shared --add --remove --keys --svg"
+    elif [[ $word == -* && $command == keyspace ]]; then
+        words="--partitions --replicas --per-node --node --ring --svg --json --help"
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }

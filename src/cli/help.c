@@ -16,6 +16,7 @@ static const char general[] =
     "  log        look at a stopped node's data, or repair it\n"
     "  place      where keys live: a line per key, its nodes in order\n"
     "  plan       what adding or removing nodes would move, before anyone moves anything\n"
+    "  keyspace   the ring that nodes make, and how even their shares are\n"
     "  help       help on a command: tryst help place\n"
     "\n"
     "  --help     this text\n"
@@ -160,14 +161,33 @@ static const char plan[] =
     "\n"
     "Example:  tryst plan --node a --node b --node c --add d --remove a --svg plan.svg\n";
 
+static const char keyspace[] =
+    "usage: tryst keyspace [OPTION]... --node NODE...\n"
+    "\n"
+    "Shows the ring of a keyspace: the positions of each node, the partitions that it owns, its\n"
+    "share of the keys, and of their copies. Nodes take their positions in the order given.\n"
+    "\n"
+    "  --partitions P    partitions of the circle, 1 to 4294967296 (1024)\n"
+    "  --replicas K      nodes per key, the size of a preference list (2)\n"
+    "  --per-node N      positions of a node that gives none, 1 to 4096 (16; 1 if there are less\n"
+    "                    than 1024 partitions)\n"
+    "  --node NODE       a node, NAME[,at=P]; P: a position in [0,1). Without one, positions are\n"
+    "                    chosen so that shares are even\n"
+    "  --ring            all positions, too, in the order of the ring\n"
+    "  --svg FILE        also draw it\n"
+    "  --json            JSON instead of the table\n"
+    "\n"
+    "Example:  tryst keyspace --node a --node b --node c --svg ring.svg\n";
+
 bool tr_help_print(FILE *out, const char *command)
 {
     static const struct {
         const char *command;
         const char *text;
     } texts[] = {
-        {"timer", timer},     {"status", status}, {"bench", bench}, {"log", log_help},
-        {"receive", receive}, {"place", place},   {"plan", plan},   {"cluster", cluster},
+        {"timer", timer},  {"status", status},   {"bench", bench},
+        {"log", log_help}, {"receive", receive}, {"place", place},
+        {"plan", plan},    {"cluster", cluster}, {"keyspace", keyspace},
     };
     if (command == NULL) {
         fputs(general, out);

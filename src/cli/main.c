@@ -15,7 +15,7 @@ static const struct {
 } commands[] = {
     {"place", tr_command_place}, {"timer", tr_command_timer},     {"status", tr_command_status},
     {"bench", tr_command_bench}, {"log", tr_command_log},         {"receive", tr_command_receive},
-    {"plan", tr_command_plan},   {"cluster", tr_command_cluster},
+    {"plan", tr_command_plan},   {"cluster", tr_command_cluster}, {"keyspace", tr_command_keyspace},
 };
 
 static enum tr_exit help(int argc, char **argv)

@@ -3,8 +3,8 @@
 #include "cli/plan.h"
 
 #include "cli/cluster.h"
+#include "cli/svg.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -126,28 +126,13 @@ static void mark_changed(struct tr_plan *plan, const struct request *request)
     }
 }
 
-static enum tr_exit svg_failed(const char *path)
-{
-    fprintf(stderr, "tryst plan: cannot write '%s': %s\n", path, strerror(errno));
-    return TR_EXIT_FAILED;
-}
-
-static enum tr_exit write_svg(const struct tr_plan *plan, FILE *file, const char *path)
-{
-    tr_plan_print_svg(plan, file);
-    bool is_written = !ferror(file);
-    if (fclose(file) != 0)
-        is_written = false;
-    return is_written ? TR_EXIT_OK : svg_failed(path);
-}
-
 static enum tr_exit run(struct request *request, const struct tryst_place_map *before,
                         const struct tryst_place_map *after)
 {
     /* Opened first: nobody should wait for a plan that cannot be drawn. */
-    FILE *svg = request->svg_path == NULL ? NULL : fopen(request->svg_path, "w");
+    FILE *svg = request->svg_path == NULL ? NULL : tr_svg_open("plan", request->svg_path);
     if (request->svg_path != NULL && svg == NULL)
-        return svg_failed(request->svg_path);
+        return TR_EXIT_FAILED;
     struct tr_plan plan;
     bool progress = isatty(STDERR_FILENO) == 1;
     tr_plan_measure(&plan, before, after, (size_t)request->settings.replicas, request->key_count,
@@ -158,8 +143,10 @@ static enum tr_exit run(struct request *request, const struct tryst_place_map *b
     else
         tr_plan_print_table(&plan, stdout);
     enum tr_exit status = TR_EXIT_OK;
-    if (svg != NULL)
-        status = write_svg(&plan, svg, request->svg_path);
+    if (svg != NULL) {
+        tr_plan_print_svg(&plan, svg);
+        status = tr_svg_close("plan", svg, request->svg_path);
+    }
     tr_plan_fini(&plan);
     return status;
 }

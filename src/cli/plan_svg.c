@@ -5,6 +5,7 @@
  * its reason. Beyond SLOTS_MAX nodes, those that change least are drawn as one.
  */
 #include "cli/plan.h"
+#include "cli/svg.h"
 #include "cli/utf8.h"
 
 #include <inttypes.h>
@@ -164,39 +165,6 @@ static const char *ribbon_colour(const struct panel *panel, size_t from, size_t 
     return panel->slots[from].change == TR_PLAN_LEAVES ? LEAVES_COLOUR : CHANGES_COLOUR;
 }
 
-/* One character as XML text. */
-static void print_character(FILE *out, const char *text, size_t size)
-{
-    if (size == 0)
-        fputs(TR_UTF8_REPLACEMENT, out);
-    else if (*text == '<')
-        fputs("&lt;", out);
-    else if (*text == '>')
-        fputs("&gt;", out);
-    else if (*text == '&')
-        fputs("&amp;", out);
-    else
-        fwrite(text, 1, size, out);
-}
-
-/* A name as XML text; if it is too long, without its middle: names differ at their ends. */
-static void print_name(FILE *out, const char *name, size_t most)
-{
-    size_t count = tr_utf8_count(name);
-    size_t head = count <= most ? count : most / 3;
-    size_t tail = count <= most ? 0 : most - head - 1;
-    size_t left = strlen(name);
-    for (size_t i = 0; i < count; i++) {
-        size_t size = tr_utf8_size(name, left);
-        if (i == head)
-            fputs("…", out);
-        if (i < head || i >= count - tail)
-            print_character(out, name, size);
-        name += size + (size == 0);
-        left -= size + (size == 0);
-    }
-}
-
 static void print_bar(FILE *out, const struct panel *panel, const struct slot *slot, bool is_after)
 {
     uint64_t amount = is_after ? slot->after : slot->before;
@@ -212,9 +180,9 @@ static void print_bar(FILE *out, const struct panel *panel, const struct slot *s
     fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">",
             is_after ? x + BAR_WIDTH + 8 : x - 8, y + height / 2 + 4, is_after ? "start" : "end");
     fputs("<title>", out);
-    print_name(out, slot->name, SIZE_MAX);
+    tr_svg_name(out, slot->name, SIZE_MAX);
     fputs("</title>", out);
-    print_name(out, slot->name, NAME_MOST);
+    tr_svg_name(out, slot->name, NAME_MOST);
     fprintf(out, " <tspan class=\"share\">%.1f%%</tspan></text>\n", tr_plan_percent(amount, whole));
 }
 
@@ -239,10 +207,10 @@ static void print_ribbon(FILE *out, const struct panel *panel, size_t from, size
             left, ribbon.from_y, middle, ribbon.from_y, middle, ribbon.to_y, right, ribbon.to_y,
             to_end, middle, to_end, middle, from_end, left, from_end,
             ribbon_colour(panel, from, to), from == to ? "0.18" : "0.85");
-    print_name(out, panel->slots[from].name, SIZE_MAX);
+    tr_svg_name(out, panel->slots[from].name, SIZE_MAX);
     fputs(from == to ? " keeps " : " gives ", out);
     if (from != to) {
-        print_name(out, panel->slots[to].name, SIZE_MAX);
+        tr_svg_name(out, panel->slots[to].name, SIZE_MAX);
         fputc(' ', out);
     }
     fprintf(out, "%.2f%%</title></path>\n", tr_plan_percent(panel->amount[from][to], panel->after));
