@@ -58,7 +58,7 @@ static bool fits(struct tr_span pattern, size_t *at, char byte, bool is_nocase)
     return folded(wanted, is_nocase) == folded(byte, is_nocase);
 }
 
-static bool matches(struct tr_span pattern, struct tr_span text, bool is_nocase)
+static bool matches(struct tr_span pattern, struct tr_span text, bool is_nocase, uint64_t *steps)
 {
     size_t at = 0;
     size_t read = 0;
@@ -78,7 +78,12 @@ static bool matches(struct tr_span pattern, struct tr_span text, bool is_nocase)
                 return false;
             continue;
         }
-        if (at < pattern.size && fits(pattern, &at, text.text[read], is_nocase)) {
+        size_t before = at;
+        bool is_fit = at < pattern.size && fits(pattern, &at, text.text[read], is_nocase);
+        *steps -= *steps < at - before + 1 ? *steps : at - before + 1;
+        if (*steps == 0)
+            return false;
+        if (is_fit) {
             read++;
             continue;
         }
@@ -92,12 +97,13 @@ static bool matches(struct tr_span pattern, struct tr_span text, bool is_nocase)
     return at == pattern.size;
 }
 
-bool tr_glob_matches(struct tr_span pattern, struct tr_span text)
+bool tr_glob_matches(struct tr_span pattern, struct tr_span text, uint64_t *steps)
 {
-    return matches(pattern, text, false);
+    return matches(pattern, text, false, steps);
 }
 
 bool tr_glob_matches_nocase(struct tr_span pattern, struct tr_span text)
 {
-    return matches(pattern, text, true);
+    uint64_t steps = TR_GLOB_STEPS;
+    return matches(pattern, text, true, &steps);
 }

@@ -15,12 +15,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void use(const struct tr_resp_command *command, const char *start, const char *end)
 {
     int64_t number = 0;
+    uint64_t steps = TR_GLOB_STEPS;
     for (uint32_t i = 0; i < command->count; i++) {
         struct tr_span argument = command->arguments[i];
         TR_ASSERT(argument.text >= start && argument.text + argument.size <= end);
         tr_integer_read(argument, &number);
         if (i > 0 && argument.size < 64)
-            tr_glob_matches(command->arguments[i - 1], argument);
+            tr_glob_matches(command->arguments[i - 1], argument, &steps);
     }
 }
 

@@ -11,6 +11,7 @@
 
 #define SCAN_COUNT 10
 #define KEYS_SLICE 1000 /* keys that KEYS looks at in a turn */
+#define KEY_STEPS  1024 /* of a pattern, for each key that it is held against */
 #define FLOAT_MAX  5120 /* bytes of a number as Redis writes it */
 
 #define PATTERN_MAX ((size_t)4 * TR_KEY_MAX)
@@ -20,16 +21,18 @@
 struct filter {
     struct tr_span pattern; /* text NULL: all */
     bool is_other;          /* a type that no key has */
+    uint64_t steps;         /* that the pattern may still take */
 };
 
 /* Puts out those of a page that are meant; returns how many. */
 static size_t put_page(struct tr_resp_call *call, const struct tr_key_page *page,
-                       const struct filter *filter)
+                       struct filter *filter)
 {
     size_t count = 0;
-    for (uint32_t i = 0; i < page->count && !filter->is_other; i++) {
+    for (uint32_t i = 0; i < page->count && !filter->is_other && filter->steps > 0; i++) {
         struct tr_span key = tr_node_key_name(call->daemon->node, page->refs[i]);
-        if (filter->pattern.text != NULL && !tr_glob_matches(filter->pattern, key))
+        filter->steps += KEY_STEPS;
+        if (filter->pattern.text != NULL && !tr_glob_matches(filter->pattern, key, &filter->steps))
             continue;
         tr_resp_put_bulk(call->out, key);
         count++;
@@ -43,6 +46,16 @@ static bool is_good_pattern(struct tr_resp_call *call, struct tr_span pattern)
     if (pattern.size <= PATTERN_MAX)
         return true;
     tr_resp_put_error(call->out, "ERR the pattern is longer than 262144 bytes");
+    return false;
+}
+
+/* False: the pattern took too long, which is said in place of what stands from `at` on. */
+static bool is_in_time(struct tr_resp_call *call, const struct filter *filter, size_t at)
+{
+    if (filter->steps > 0)
+        return true;
+    call->out->size = at;
+    tr_resp_put_error(call->out, "ERR the pattern takes too long");
     return false;
 }
 
@@ -105,7 +118,7 @@ static void put_array_before(struct tr_resp_out *out, size_t at, size_t count)
 
 void tr_resp_scan(struct tr_resp_call *call)
 {
-    struct filter filter = {.pattern = {NULL, 0}};
+    struct filter filter = {.pattern = {NULL, 0}, .steps = TR_GLOB_STEPS};
     struct tr_key_page *page = &call->connection->server->page;
     int64_t count = SCAN_COUNT;
     uint64_t cursor = 0;
@@ -118,17 +131,20 @@ void tr_resp_scan(struct tr_resp_call *call)
         return;
     tr_node_scan_keys(call->daemon->node, cursor, (uint32_t)(count < 1000 ? count : 1000), page);
     call->batch = page->batch;
+    size_t start = call->out->size;
     tr_resp_put_array(call->out, 2);
     snprintf(text, sizeof text, "%llu", (unsigned long long)page->cursor);
     tr_resp_put_text(call->out, text);
     size_t at = call->out->size;
-    put_array_before(call->out, at, put_page(call, page, &filter));
+    size_t found = put_page(call, page, &filter);
+    if (is_in_time(call, &filter, start))
+        put_array_before(call->out, at, found);
 }
 
 /* In one go, as Redis does: whoever has many keys uses SCAN. */
 void tr_resp_keys(struct tr_resp_call *call)
 {
-    struct filter filter = {.pattern = call->arguments[1]};
+    struct filter filter = {.pattern = call->arguments[1], .steps = TR_GLOB_STEPS};
     struct tr_key_page *page = &call->connection->server->page;
     size_t at = call->out->size;
     size_t count = 0;
@@ -139,9 +155,10 @@ void tr_resp_keys(struct tr_resp_call *call)
         tr_node_scan_keys(call->daemon->node, cursor, KEYS_SLICE, page);
         count += put_page(call, page, &filter);
         cursor = page->cursor;
-    } while (cursor != 0 && !call->out->is_too_large);
+    } while (cursor != 0 && !call->out->is_too_large && filter.steps > 0);
     call->batch = page->batch;
-    put_array_before(call->out, at, count);
+    if (is_in_time(call, &filter, at))
+        put_array_before(call->out, at, count);
 }
 
 void tr_resp_randomkey(struct tr_resp_call *call)
