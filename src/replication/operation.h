@@ -73,7 +73,8 @@ struct tr_operation {
     uint8_t tries;
     bool is_late;     /* nodes were hinted for the silent; or all were asked once more */
     bool is_drawn;    /* its id, which may be drawn again */
-    bool is_found;    /* somebody holds it */
+    bool is_found;    /* somebody holds it, */
+    bool is_unkept;   /* and there was no memory to keep what they hold */
     bool is_complete; /* of a read: enough nodes were asked to say that nobody holds the record */
     tr_timer_id id;
     uint64_t version;

@@ -8,6 +8,19 @@
 #include "replication/rebalance.h"
 #include "replication/set.h"
 
+/* Keeps a record to show it. If that cannot be, none is shown: what is left might be older. */
+static void keep(struct tr_replication *replication, struct tr_operation *operation,
+                 const struct tr_whole *record)
+{
+    TR_ASSERT(operation->kind != OPERATION_CREATE);
+    if (!operation->is_unkept && tr_operation_keep(replication, operation, record))
+        return;
+    operation->is_unkept = true;
+    if (operation->record != TR_ARENA_NONE)
+        tr_arena_give(replication->arena, operation->record);
+    operation->record = TR_ARENA_NONE;
+}
+
 /* Looks at what this node holds. The record that an operation keeps is, of a read, the highest
  * found; of a create, the one to be written. */
 static void look_here(struct tr_replication *replication, struct tr_operation *operation)
@@ -20,7 +33,7 @@ static void look_here(struct tr_replication *replication, struct tr_operation *o
     if (ref == TR_ARENA_NONE || operation->kind == OPERATION_CREATE)
         return;
     store->whole(store->context, ref, &record);
-    tr_operation_keep(replication, operation, &record);
+    keep(replication, operation, &record);
 }
 
 static void perform_here(struct tr_replication *replication, struct tr_operation *operation)
@@ -102,7 +115,7 @@ static void hear(struct tr_replication *replication, struct tr_operation *operat
     if (operation->record != TR_ARENA_NONE)
         tr_operation_unpack(replication, operation, &best);
     if (operation->record == TR_ARENA_NONE || is_above(held, &best))
-        tr_operation_keep(replication, operation, held);
+        keep(replication, operation, held);
 }
 
 /* Whether nobody else can hold it: all nodes that were asked have answered, and a node where the

@@ -69,8 +69,10 @@ static bool matches(struct tr_span pattern, struct tr_span text, bool is_nocase,
         return pattern.size == 0 || tr_span_equals(pattern, TR_SPAN("*"));
     while (read < text.size) {
         if (at < pattern.size && pattern.text[at] == '*') {
-            stars += at == 0 || at != star;
-            star = ++at;
+            while (at < pattern.size && pattern.text[at] == '*')
+                at++;
+            stars++;
+            star = at;
             taken = read;
             if (at == pattern.size)
                 return true;

@@ -95,25 +95,27 @@ def test_a_pipeline_that_is_sent_before_anything_is_read(node):
     assert size == 0 and is_served(node)
 
 
-def test_many_clients_that_never_read(node):
-    """Each has little when all of them have much."""
-    Client(node.port)("SET", "k", "v" * 1000)
+def test_who_waited_for_those_that_do_not_read_goes_on(node):
+    """Each has little while all of them have much; and more again when they are gone."""
+    client = Client(node.port)
+    client("SET", "large", "v" * 1000000)
+    client("SET", "k", "v" * 200)
     before = resident_mib(node)
-    deaf = [open_stream(node) for _ in range(24)]
+    deaf = [open_stream(node) for _ in range(8)]
     for stream in deaf:
-        stream.setblocking(False)
-    requests = encode("GET", "k") * 1000
-    for _ in range(100):
-        for stream in deaf:
-            try:
-                stream.send(requests)
-            except BlockingIOError:
-                pass
-    assert is_served(node)
-    assert resident_mib(node) - before < 800 * SLOW
-    for stream in deaf:
-        stream.close()
-    assert is_served(node)
+        stream.sendall(encode("GET", "large") * 100)
+    wait_for(lambda: resident_mib(node) - before > 256, 20 * SLOW, "they have much")
+    stream = open_stream(node)
+    sender = threading.Thread(target=stream.sendall, args=(encode("GET", "k") * 200000,))
+    sender.start()
+    sender.join(1)
+    assert sender.is_alive() and is_served(node)
+    assert resident_mib(node) - before < 1000 * SLOW
+    for other in deaf:
+        other.close()
+    sender.join(20 * SLOW)
+    assert not sender.is_alive() and is_served(node)
+    stream.close()
 
 
 def test_who_goes_on_after_an_error_is_cut_off(node):

@@ -94,7 +94,8 @@ struct tr_server {
     const struct tr_resp_verb *verb_list;
     uint64_t verb_counts[TR_RESP_SLOTS]; /* in the order of the list of verbs */
     size_t kept;                         /* bytes of commands that are not whole, */
-    size_t unread;                       /* and of replies that are not sent */
+    size_t unread;                       /* and of replies that are not sent, */
+    bool is_unread;                      /* of which there were too many */
     struct tr_resp_command command;
     struct tr_key_page page;
     char line[TR_RESP_LINE_MAX + 1]; /* a line of words, while it is read */

@@ -125,6 +125,7 @@ static void count_unread(struct tr_connection *connection)
 {
     size_t now = connection->stream.is_closed ? 0 : unread(connection);
     connection->server->unread += now - connection->resp->unread;
+    connection->server->is_unread |= connection->server->unread > UNREAD_ALL;
     connection->resp->unread = now;
 }
 
@@ -448,6 +449,22 @@ void tr_resp_release(struct tr_server *server)
         let_go(connection, durable);
         if (!connection->stream.is_closed)
             go_on(connection);
+        watch(connection);
+    }
+}
+
+void tr_resp_resume(struct tr_server *server)
+{
+    struct tr_connection *next = NULL;
+    if (!server->is_unread || server->unread > UNREAD_ALL)
+        return;
+    server->is_unread = false;
+    for (struct tr_connection *connection = server->oldest.next; connection != &server->oldest;
+         connection = next) {
+        next = connection->next;
+        if (connection->resp == NULL || connection->stream.is_closed || connection->is_closing)
+            continue;
+        go_on(connection);
         watch(connection);
     }
 }

@@ -74,4 +74,8 @@ bool tr_resp_open(struct tr_connection *connection);
 /* The log has written something: replies go, and who waited for room goes on. */
 void tr_resp_release(struct tr_server *server);
 
+/* From time to time: who was not read from because clients left too much unread is, when they have
+ * read it, or are gone. */
+void tr_resp_resume(struct tr_server *server);
+
 #endif

@@ -150,6 +150,7 @@ static void on_sweep(uv_timer_t *timer)
         }
         tr_connection_close(connection);
     }
+    tr_resp_resume(server);
     if (server->is_full && !server->is_draining) {
         server->is_full = false;
         for (unsigned i = 0; i < server->listener_count; i++)
