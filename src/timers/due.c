@@ -13,7 +13,7 @@
 #define DUE_SLICE         2048  /* timers taken from the wheel in a step, so that none is long */
 #define STALE_MIN         65536 /* entries of the wheel that may be stale before it is swept */
 #define SWEEP_SLICE       2048
-#define SWEEP_SHARE       32 /* of what is stale, beside that: who makes more of it is kept up with */
+#define SWEEP_SHARE       32 /* of what is stale, beside that: who makes more is kept up with */
 #define SWEEP_MOST        16384
 
 /* A record in the wheel under its due time, or, for one that waits for its turn, under a later one.
