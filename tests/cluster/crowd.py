@@ -136,7 +136,9 @@ class Crowd:
         self.interval = (1.0, 3.0)
         self.queue: deque[tuple[str, Timer]] = deque()
         self.free: dict[str, list[Client]] = {}
-        self.clients: list[Client] = []
+        self.clients: set[Client] = set()
+        self.opened: Counter[str] = Counter()  # of these, by node
+        self.held_back = 0  # timers that were not set, since others waited for a connection
         self.is_closed = False
         self.strangers = 0
         self.refusals: Counter[str] = Counter()  # who refused, and why
@@ -310,7 +312,10 @@ class Crowd:
         owed = owed + (now - since) * self.rate
         while owed >= 1:
             owed -= 1
-            self.new_timer(self.interval, (self.serial * 0.61803398875) % 1)
+            if len(self.queue) < self.rate:  # else it would grow and grow, and no timer be set when it should
+                self.new_timer(self.interval, (self.serial * 0.61803398875) % 1)
+            else:
+                self.held_back += 1
         self.work()
         if not self.is_closed:
             self.loop.call_later(0.002, self.pace, now, owed)
@@ -325,13 +330,14 @@ class Crowd:
                 client = free.pop()
                 if client.is_open:
                     return client
-            if sum(client.node == node for client in self.clients) < self.connections:
+            if self.opened[node] < self.connections:
                 self.open_client(node)
         return None
 
     def open_client(self, node: str) -> None:
         client = Client(self, node)
-        self.clients.append(client)
+        self.clients.add(client)
+        self.opened[node] += 1
 
         async def connect() -> None:
             host, _, port = node.rpartition(":")
@@ -347,6 +353,7 @@ class Crowd:
     def lost_client(self, client: Client) -> None:
         if client in self.clients:
             self.clients.remove(client)
+            self.opened[client.node] -= 1
 
     def is_free(self, client: Client) -> None:
         self.free.setdefault(client.node, []).append(client)
