@@ -119,6 +119,12 @@ def is_near(words, ours, theirs):
     return isinstance(ours, int) and isinstance(theirs, int) and words[0].upper() in ("TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME") and abs(ours - theirs) <= 1
 
 
+def is_freed_sooner(commands, at, ours, theirs):
+    """Redis counts what has expired until it comes by; tryst does not."""
+    expires = any(word.upper() in ("EX", "PX", "EXAT", "PXAT", "SETEX", "PSETEX", "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT") for words in commands[:at] for word in words)
+    return commands[at][0].upper() == "DBSIZE" and expires and ours[:1] == theirs[:1] == b":" and int(ours[1:]) < int(theirs[1:])
+
+
 @pytest.fixture
 def redis(tmp_path):
     made = Redis(tmp_path)
@@ -135,9 +141,9 @@ def test_drawn_sequences(node, redis, protocol):
     for seed in range(SEQUENCES // 2):
         draw = Draw(f"{protocol} {seed}")
         commands = [["FLUSHALL"], *(draw.command() for _ in range(12))]
-        for words, a, b in zip(commands, ours.pipeline(commands), theirs.pipeline(commands)):
+        for at, (words, a, b) in enumerate(zip(commands, ours.pipeline(commands), theirs.pipeline(commands))):
             mine, real = to_compare(words, a), to_compare(words, b)
-            if mine != real and not is_near(words, mine, real):
+            if mine != real and not is_near(words, mine, real) and not is_freed_sooner(commands, at, a, b):
                 differences.append(f"sequence {seed} {words}\n  tryst {a}\n  redis {b}")
     assert not differences, f"{len(differences)} differ:\n" + "\n".join(differences[:20])
 
