@@ -194,13 +194,14 @@ static void say_refused(const struct tr_apply *apply, const struct tr_cluster_me
 }
 
 static bool tell(struct tr_apply *apply, const struct tr_cluster_member *member, const char *text,
-                 size_t size)
+                 size_t size, bool *has_answered)
 {
     char *request = tr_allocate(TR_TARGET_TEXT + 1024, 1);
     char proof[2 * TR_PROOF_SIZE + 1];
     struct tr_told told;
     struct tr_reply reply;
     bool is_told = false;
+    *has_answered = false;
     if (tr_told_ask(TR_APPLY_COMMAND, member->address, true,
                     &told)) { /* its challenge is good once */
         write_proof(apply, &told, text, size, proof);
@@ -210,6 +211,7 @@ static bool tell(struct tr_apply *apply, const struct tr_cluster_member *member,
                             proof, size);
         memcpy(request + head, text, size);
         if (tr_node_ask(NULL, member->address, request, (size_t)head + size, &reply)) {
+            *has_answered = true;
             is_told = reply.status == 200;
             if (!is_told)
                 say_refused(apply, member, &reply);
@@ -230,10 +232,14 @@ static bool tell_some(struct tr_apply *apply, const char *text, size_t size, boo
         struct tr_told told;
         if ((strcmp(role_of(apply, member->address), "joining") == 0) != is_joining)
             continue;
-        bool is_told = tell(apply, member, text, size);
+        bool has_answered = false;
+        bool is_told = tell(apply, member, text, size, &has_answered);
         bool is_needed = member->told.is_reached && tr_apply_is_target(apply, member->address);
-        if (!is_told && (!apply->is_forced || is_needed))
+        if (!is_told && (!apply->is_forced || is_needed)) {
+            if (!has_answered)
+                tr_failure(TR_APPLY_COMMAND, "%s does not answer", member->address);
             return false;
+        }
         if (is_told && apply->view[0] == '\0' &&
             tr_told_ask(TR_APPLY_COMMAND, member->address, true, &told)) {
             snprintf(apply->view, sizeof apply->view, "%s", told.view);
@@ -275,10 +281,11 @@ static void tell_again(struct tr_apply *apply, enum stage stage)
 {
     char *text = tr_allocate(TR_TARGET_TEXT, 1);
     size_t size = write_view(apply, stage, text);
+    bool has_answered = false;
     for (size_t i = 0; i < apply->members.count; i++) {
         struct tr_cluster_member *member = &apply->members.list[i];
         if (member->told.is_reached && strcmp(member->told.view, apply->view) != 0)
-            tell(apply, member, text, size);
+            tell(apply, member, text, size, &has_answered);
     }
     free(text);
 }
