@@ -67,7 +67,7 @@ static void print_stretch(const struct tr_ring *ring, const struct tr_ring_stret
             CENTRE + OUTER * cos(end), CENTRE + OUTER * sin(end), CENTRE + INNER * cos(end),
             CENTRE + INNER * sin(end), INNER, INNER, is_large, CENTRE + INNER * cos(start),
             CENTRE + INNER * sin(start), hue(stretch->node),
-            ring->stretch_count > 4 * LABELS_MAX ? "0.3" : "1");
+            ring->stretch_count > (size_t)4 * LABELS_MAX ? "0.3" : "1");
     print_title(ring, stretch, out);
     fputs("</path>\n", out);
 }
