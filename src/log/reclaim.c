@@ -79,8 +79,6 @@ static void copy_oldest(struct tr_log *log)
     log->is_copy_refused = false;
     log->hooks.copy_oldest(log->hooks.context, &log->reclaim_cursor);
     log->is_copy_due = log->is_copy_refused && log->copied < log->batch.cap / 4;
-    if (log->is_copy_due)
-        tr_cover(log->trial, RULE_RECLAIM_DUE);
 }
 
 void tr_log_reclaim(struct tr_log *log, struct tr_effects *out)

@@ -125,7 +125,6 @@
     X(ANNOUNCED_AGAIN, "an announcement takes too long, and is made again with more time")         \
     X(STRAY_WAITS, "a copy that does not name its holder is left to those it names")               \
     X(RECLAIM_FULL, "a full disk is gone through for garbage")                                     \
-    X(RECLAIM_DUE, "reclaim comes before clients in the next batch")                               \
     X(NOT_POPPING, "a node whose log is full leaves its pops to others")                           \
     X(DEAF_NO_MORE, "a node whose log was full hears what it has missed")                          \
     X(MISSED, "a node that catches up cannot store what it is sent")                               \
