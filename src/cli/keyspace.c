@@ -154,25 +154,19 @@ static size_t name_width(const struct tr_ring *ring)
     return width;
 }
 
-static void print_name(const char *name, size_t width)
-{
-    size_t size = tr_utf8_count(name);
-    printf("%s%*s", name, size < width ? (int)(width - size) : 0, "");
-}
-
 static void print_table(const struct tr_ring *ring)
 {
     size_t width = name_width(ring);
     double most = 0;
     double least = (double)ring->node_count;
-    print_name("node", width);
+    tr_utf8_print_padded(stdout, "node", width);
     puts("  positions  partitions     keys  of an even share   copies");
     for (size_t i = 0; i < ring->node_count; i++) {
         const struct tr_ring_node *node = &ring->nodes[i];
         double evenness = tr_ring_evenness(ring, node);
         most = evenness > most ? evenness : most;
         least = evenness < least ? evenness : least;
-        print_name(node->name, width);
+        tr_utf8_print_padded(stdout, node->name, width);
         printf("  %9zu  %10" PRIu64 "  %6.2f%%  %16.2f  %6.2f%%\n", node->positions, node->owned,
                100 * share(ring, node->owned), evenness, 100 * share(ring, node->copies));
     }

@@ -34,12 +34,6 @@ const char *tr_plan_change_text(enum tr_plan_change change)
     return "";
 }
 
-static void print_padded(FILE *out, const char *text, size_t width)
-{
-    size_t size = tr_utf8_count(text);
-    fprintf(out, "%s%*s", text, size < width ? (int)(width - size) : 0, "");
-}
-
 static size_t name_width(const struct tr_plan *plan)
 {
     size_t width = plan->created + plan->dropped > 0 ? strlen("(dropped)") : 4;
@@ -62,14 +56,14 @@ static void print_nodes(const struct tr_plan *plan, FILE *out, size_t width)
 {
     bool has_backups = tr_plan_has_backups(plan);
     fprintf(out, "%*s%s\n", (int)width + 23, "primaries", has_backups ? "        all copies" : "");
-    print_padded(out, "node", width);
+    tr_utf8_print_padded(out, "node", width);
     fprintf(out, "  %-8s  %7s  %7s", "", "before", "after");
     fprintf(out, has_backups ? "  %7s  %7s\n" : "\n", "before", "after");
     for (size_t i = 0; i < plan->node_count; i++) {
         const struct tr_plan_node *node = &plan->nodes[i];
         bool was_there = node->change != TR_PLAN_JOINS;
         bool is_there = node->change != TR_PLAN_LEAVES;
-        print_padded(out, node->name, width);
+        tr_utf8_print_padded(out, node->name, width);
         fprintf(out, "  %-8s", tr_plan_change_text(node->change));
         print_share(out, was_there, node->before.primaries, plan->before.primaries);
         print_share(out, is_there, node->after.primaries, plan->after.primaries);
@@ -87,9 +81,9 @@ static void print_flow(const struct tr_plan *plan, FILE *out, size_t width,
     bool is_new = flow->from == TR_PLAN_NOWHERE;
     bool is_dropped = flow->to == TR_PLAN_NOWHERE;
     uint64_t whole = is_dropped ? plan->before.copies : plan->after.copies;
-    print_padded(out, is_new ? "(new)" : plan->nodes[flow->from].name, width);
+    tr_utf8_print_padded(out, is_new ? "(new)" : plan->nodes[flow->from].name, width);
     fputs(" -> ", out);
-    print_padded(out, is_dropped ? "(dropped)" : plan->nodes[flow->to].name, width);
+    tr_utf8_print_padded(out, is_dropped ? "(dropped)" : plan->nodes[flow->to].name, width);
     if (is_new || is_dropped)
         fprintf(out, "%11s", "-");
     else
@@ -104,9 +98,9 @@ static void print_flows(const struct tr_plan *plan, FILE *out, size_t width)
     if (plan->flow_count == 0)
         return;
     fputc('\n', out);
-    print_padded(out, "from", width);
+    tr_utf8_print_padded(out, "from", width);
     fputs("    ", out);
-    print_padded(out, "to", width);
+    tr_utf8_print_padded(out, "to", width);
     fprintf(out, "%11s%s\n", "primaries", tr_plan_has_backups(plan) ? "  all copies" : "");
     for (size_t i = 0; i < plan->flow_count && i < FLOWS_SHOWN; i++)
         print_flow(plan, out, width, &plan->flows[i]);

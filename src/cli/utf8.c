@@ -39,3 +39,9 @@ size_t tr_utf8_count(const char *text)
     }
     return count;
 }
+
+void tr_utf8_print_padded(FILE *out, const char *text, size_t width)
+{
+    size_t size = tr_utf8_count(text);
+    fprintf(out, "%s%*s", text, size < width ? (int)(width - size) : 0, "");
+}

@@ -4,6 +4,7 @@
 #define TR_CLI_UTF8_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #define TR_UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
@@ -13,5 +14,8 @@ size_t tr_utf8_size(const char *text, size_t left);
 
 /* Characters of a text; a byte that is none counts as one. */
 size_t tr_utf8_count(const char *text);
+
+/* A text, and spaces up to a width in characters. */
+void tr_utf8_print_padded(FILE *out, const char *text, size_t width);
 
 #endif

@@ -120,7 +120,7 @@ def is_near(words, ours, theirs):
 
 
 def is_freed_sooner(commands, at, ours, theirs):
-    """Redis counts what has expired until it comes by; tryst does not."""
+    """Redis counts what has expired until it comes by, tenths of a second later; tryst takes it out within a moment."""
     expires = any(word.upper() in ("EX", "PX", "EXAT", "PXAT", "SETEX", "PSETEX", "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT") for words in commands[:at] for word in words)
     return commands[at][0].upper() == "DBSIZE" and expires and ours[:1] == theirs[:1] == b":" and int(ours[1:]) < int(theirs[1:])
 
