@@ -90,32 +90,57 @@ void tr_set_end_move(struct tr_head *head)
     }
 }
 
+static uint64_t popping_from(const struct tr_replication *replication, uint16_t member)
+{
+    TR_ASSERT(member < TR_LOG_NODES_MAX);
+    return member == 0 ? replication->popping_from_ms
+                       : replication->cluster->peers[member].popping_from_ms;
+}
+
 /* Whether a node was not there when this pop was shared out: it comes after all that were. */
 static bool is_late_comer(const struct tr_replication *replication, const struct tr_head *record,
                           uint16_t member)
 {
-    TR_ASSERT(member < TR_LOG_NODES_MAX);
-    uint64_t from_ms = member == 0 ? replication->popping_from_ms
-                                   : replication->cluster->peers[member].popping_from_ms;
-    return record->nominal_ms < from_ms;
+    return record->nominal_ms < popping_from(replication, member);
 }
 
-/* Appends those of a group, in the order of attempts, late comers last. */
+/* A late comer comes after those that came earlier: one of them may have begun before it was
+ * there. `turns` has room for it. */
+static void insert_late_comer(const struct tr_replication *replication, uint16_t member,
+                              uint16_t *turns, unsigned count)
+{
+    unsigned place = count;
+    for (; place > 0; place--) {
+        uint16_t other = turns[place - 1];
+        if (popping_from(replication, other) <= popping_from(replication, member))
+            break;
+        turns[place] = other;
+        if (other == 0)
+            tr_cover(replication->trial, RULE_LATER_STILL);
+    }
+    turns[place] = member;
+}
+
+/* Appends those of a group, in the order of attempts; late comers last, as they came. */
 static unsigned append_turns(const struct tr_replication *replication, const struct tr_head *record,
                              uint32_t attempt, const uint16_t *group, unsigned size,
                              uint16_t *turns)
 {
     TR_ASSERT(size <= TR_FROM_MAX);
+    uint16_t late[TR_FROM_MAX];
     unsigned count = 0;
-    for (unsigned pass = 0; pass < 2; pass++) {
-        for (unsigned i = 0; i < size; i++) {
-            uint16_t member = group[(attempt + i) % size];
-            bool is_late = is_late_comer(replication, record, member);
-            if (is_late && member == 0 && pass == 1)
-                tr_cover(replication->trial, RULE_LAST_IN_TURN);
-            if (is_late == (pass == 1))
-                turns[count++] = member;
-        }
+    unsigned late_count = 0;
+    for (unsigned i = 0; i < size; i++) {
+        uint16_t member = group[(attempt + i) % size];
+        if (!is_late_comer(replication, record, member))
+            turns[count++] = member;
+        else
+            insert_late_comer(replication, member, late, late_count++);
+    }
+    for (unsigned i = 0; i < late_count; i++) {
+        if (late[i] == 0)
+            tr_cover(replication->trial, RULE_LAST_IN_TURN);
+        turns[count++] = late[i];
     }
     TR_ASSERT(count == size); /* each once */
     return count;

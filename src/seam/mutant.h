@@ -106,6 +106,7 @@
     X(CATCHUP, "a node catches up")                                                                \
     X(CATCHUP_AGAIN, "a node that stood still catches up again")                                   \
     X(LAST_IN_TURN, "a node that started lately leaves a pop to others")                           \
+    X(LATER_STILL, "and to one that started less lately")                                          \
     X(CLOCK_CORRECTED, "a node that starts finds that its clock was set")                          \
     X(CLOCK_FOLLOWED, "a node that is new takes the time of the others")                           \
     X(DRAINED, "a node stops, and others make its pops")                                           \
