@@ -208,6 +208,8 @@ static uint64_t next_change(const struct tr_wheel *wheel)
 
 void tr_wheel_advance(struct tr_wheel *wheel, uint64_t now_ms)
 {
+    if (wheel->count == 0 && wheel->now_ms < now_ms)
+        wheel->now_ms = now_ms; /* a node without keys, or without timers */
     while (wheel->now_ms < now_ms) {
         uint64_t before_ms = wheel->now_ms;
         uint64_t next = next_change(wheel);
@@ -235,6 +237,8 @@ uint64_t tr_wheel_wake_at(const struct tr_wheel *wheel)
 {
     if (wheel->ready.count > 0)
         return wheel->now_ms;
+    if (wheel->count == 0)
+        return TR_WHEEL_NEVER;
     uint64_t at = next_change(wheel);
     for (unsigned level = 1; level < TR_WHEEL_LEVELS; level++) {
         uint64_t slice = ((uint64_t)1 << DIGIT * level) / SLICES;
