@@ -3,6 +3,7 @@
 #include "sim/world.h"
 
 #define BETWEEN_MS 5000 /* restarts and crashes, where it is one at a time */
+#define OFF_MS     50   /* more than clocks drift from each other in a life */
 
 /* Whether a step of the clock is written down: one that is not yet is one that nobody saw. */
 static bool is_step_logged(const struct world *world, const struct machine *machine)
@@ -39,13 +40,20 @@ static void crash(struct world *world, uint32_t index, enum sim_fault fault)
     }
 }
 
-/* A bit of what was synced flips while the node is down. Where that is of its clock, which was set,
- * its timers are of two times, and nobody can tell. */
+/* Its clock was set, or it took the time of others: how far it is from the wall's is in its log. */
+static bool has_other_time(const struct machine *machine)
+{
+    int64_t offset_ms = (int64_t)(machine->wall_ms - tr_node_steady(machine->node));
+    return machine->stepped_ms > 0 || machine->was_set || offset_ms > OFF_MS || offset_ms < -OFF_MS;
+}
+
+/* A bit of what was synced flips while the node is down. Where that is of its clock, its timers are
+ * of two times, and nobody can tell who does not share them. */
 static void damage(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];
     if (!machine->is_running || world->model.lost_ms > 0 || machine->disk.is_writing ||
-        machine->stepped_ms > 0 || machine->was_set || !sim_disk_damage(&machine->disk))
+        has_other_time(machine) || !sim_disk_damage(&machine->disk))
         return;
     sim_fault(world, SIM_DAMAGE);
     sim_trace(world, "the log of %s is damaged", sim_name(index));

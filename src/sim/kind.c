@@ -166,8 +166,7 @@ void sim_draw_faults(struct world *world)
     world->model.repeat_ms = world->is_sluggish ? REPEAT_MS : 0;
     world->model.has_restarts = faults[SIM_RESTART];
     world->model.has_full = faults[SIM_FULL] || faults[SIM_FULL_LONG] || faults[SIM_FULL_RESTART];
-    /* That a node took the time of others is in its log, which may be damaged just there. */
-    world->model.has_steps = faults[SIM_STEP] || (faults[SIM_SKEW] && faults[SIM_DAMAGE]);
+    world->model.has_steps = faults[SIM_STEP];
     /* Who has too few timers to tell that its clock was set back is waited for. */
     world->model.lone_late_ms = !world->is_lone    ? 0
                                 : is_tight         ? TIGHT_LATE_MS + slow_ms

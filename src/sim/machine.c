@@ -174,6 +174,7 @@ void sim_step(struct world *world, uint32_t index, struct tr_event *event)
     bool was_ready = machine->is_ready;
     event->now_ms = boot_clock(world, machine);
     event->wall_ms = (uint64_t)((int64_t)(machine->boot_ms + event->now_ms) + machine->skew_ms);
+    machine->wall_ms = event->wall_ms;
     event->has_more = sim_chance(world, 4);
     tr_node_step(machine->node, event, world->effects);
     world->result.steps++;
