@@ -91,7 +91,9 @@ static bool is_kept(struct tr_replication *replication, uint16_t peer, const str
 
 /* A record has hinted nodes, or moves from a set that had them, when some node could not be reached
  * as it was written: the node that moved it may still reach fewer of its holders than this one
- * does. So this node passes on to them that the record has moved on. */
+ * does. So this node passes on to them that the record has moved on. Likewise if what is held is of
+ * an earlier write: this node may have brought it back to one that had dropped the later one, and
+ * has forgotten that. */
 static void spread_drop(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *named, const struct tr_head *held)
 {
@@ -101,10 +103,11 @@ static void spread_drop(struct tr_replication *replication, uint16_t peer,
     unsigned copies = tr_set_copies(replication, held->factor);
     bool is_moving = (held->flags & TR_RECORD_MOVING) != 0;
     bool is_hinted = held->replicas.count > copies || (is_moving && held->from.count > copies);
-    for (unsigned i = 0; is_hinted && i < count; i++) {
+    bool is_earlier = !tr_is_same_write(held, named);
+    for (unsigned i = 0; (is_hinted || is_earlier) && i < count; i++) {
         if (names[i] == 0 || names[i] == peer)
             continue;
-        tr_cover(replication->trial, RULE_DROP_SPREAD);
+        tr_cover(replication->trial, is_hinted ? RULE_DROP_SPREAD : RULE_EARLIER_SPREAD);
         tr_drop_pass_on(replication, names[i], held, &named->order);
     }
 }

@@ -80,6 +80,7 @@
     X(DROP_REFUSED, "a drop meets something newer")                                                \
     X(DROP_PASSED, "a drop is passed on to one that it could not reach")                           \
     X(DROP_SPREAD, "a drop is passed on to others that its sender may not reach")                  \
+    X(EARLIER_SPREAD, "a drop of an earlier write is passed on to others that had it")             \
     X(SHOWN_AGAIN, "a record that is said to have moved on is sent to who said so")                \
     X(MARKED_STRAY, "a node outside the set hears that all of the set have the record")            \
     X(EARLY, "a node that starts waits for a write that is under way")                             \
