@@ -91,9 +91,9 @@ static bool is_kept(struct tr_replication *replication, uint16_t peer, const str
 
 /* A record has hinted nodes, or moves from a set that had them, when some node could not be reached
  * as it was written: the node that moved it may still reach fewer of its holders than this one
- * does. So this node passes on to them that the record has moved on. Likewise if what is held is of
- * an earlier write: this node may have brought it back to one that had dropped the later one, and
- * has forgotten that. */
+ * does. So this node says to them that the record has moved on. Likewise if the copy here is of an
+ * earlier write than the drop: this node may have brought that copy back to another node, which had
+ * dropped the later write and has forgotten that it did. */
 static void spread_drop(struct tr_replication *replication, uint16_t peer,
                         const struct tr_head *named, const struct tr_head *held)
 {

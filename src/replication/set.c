@@ -104,21 +104,22 @@ static bool is_late_comer(const struct tr_replication *replication, const struct
     return record->nominal_ms < popping_from(replication, member);
 }
 
-/* A late comer comes after those that came earlier: one of them may have begun before it was
- * there. `turns` has room for it. */
+/* A late comer comes after those that came before it: one of them may have begun the pop before it
+ * was there. */
 static void insert_late_comer(const struct tr_replication *replication, uint16_t member,
-                              uint16_t *turns, unsigned count)
+                              uint16_t *late, unsigned count)
 {
+    TR_ASSERT(count < TR_FROM_MAX);
     unsigned place = count;
     for (; place > 0; place--) {
-        uint16_t other = turns[place - 1];
+        uint16_t other = late[place - 1];
         if (popping_from(replication, other) <= popping_from(replication, member))
             break;
-        turns[place] = other;
+        late[place] = other;
         if (other == 0)
             tr_cover(replication->trial, RULE_LATER_STILL);
     }
-    turns[place] = member;
+    late[place] = member;
 }
 
 /* Appends those of a group, in the order of attempts; late comers last, as they came. */

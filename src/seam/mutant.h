@@ -80,7 +80,7 @@
     X(DROP_REFUSED, "a drop meets something newer")                                                \
     X(DROP_PASSED, "a drop is passed on to one that it could not reach")                           \
     X(DROP_SPREAD, "a drop is passed on to others that its sender may not reach")                  \
-    X(EARLIER_SPREAD, "a drop of an earlier write is passed on to others that had it")             \
+    X(EARLIER_SPREAD, "a drop of an earlier write's copy is told to the nodes of that copy")       \
     X(SHOWN_AGAIN, "a record that is said to have moved on is sent to who said so")                \
     X(MARKED_STRAY, "a node outside the set hears that all of the set have the record")            \
     X(EARLY, "a node that starts waits for a write that is under way")                             \
@@ -107,7 +107,7 @@
     X(CATCHUP, "a node catches up")                                                                \
     X(CATCHUP_AGAIN, "a node that stood still catches up again")                                   \
     X(LAST_IN_TURN, "a node that started lately leaves a pop to others")                           \
-    X(LATER_STILL, "and to one that started less lately")                                          \
+    X(LATER_STILL, "a node that started lately leaves a pop to one that started before it")        \
     X(CLOCK_CORRECTED, "a node that starts finds that its clock was set")                          \
     X(CLOCK_FOLLOWED, "a node that is new takes the time of the others")                           \
     X(DRAINED, "a node stops, and others make its pops")                                           \

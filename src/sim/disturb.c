@@ -3,7 +3,7 @@
 #include "sim/world.h"
 
 #define BETWEEN_MS 5000 /* restarts and crashes, where it is one at a time */
-#define OFF_MS     50   /* more than clocks drift from each other in a life */
+#define OFF_MS     50   /* nodes correct their clocks by more than that, or not at all */
 
 /* Whether a step of the clock is written down: one that is not yet is one that nobody saw. */
 static bool is_step_logged(const struct world *world, const struct machine *machine)
