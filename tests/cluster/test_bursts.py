@@ -33,9 +33,10 @@ def play(cluster, count, delay, setting_s):
     account = crowd.account()
     late = crowd.lateness()
     sums = {name: sum(node.metrics()[name] for node in nodes) for name in ("tryst_late_turns_total", "tryst_held_back_total") if name in nodes[0].metrics()}
-    print(f"{count} within a second, {delay} s each: {account}, the last {late[-1]:.1f} s late; {sums}")
+    again = sum(node.metrics()['tryst_pops_total{result="failed"}'] for node in nodes)  # this receiver did not answer in time, and was called again
+    print(f"{count} within a second, {delay} s each: {account}, {again:.0f} called again, the last {late[-1]:.1f} s late; {sums}")
     assert account["set"] == count and account["lost"] == account["early"] == 0, account
-    assert account["once"] == count or cluster.stood_still(), account
+    assert account["twice"] <= again or cluster.stood_still(), account
     crowd.close()
 
 
