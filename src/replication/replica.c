@@ -425,8 +425,11 @@ void tr_replica_copy(struct tr_replication *replication, uint16_t peer, struct t
     }
     bool has_any = false;
     tr_ref ref = store->find(store->context, &head->key, &has_any);
-    if (ref == TR_ARENA_NONE && !replication->log->is_running)
-        return; /* one that stops takes nothing more: it may be for good */
+    /* One that stops takes nothing new: it may be for good. But a part of what it holds it does: the
+     * rest moves on without it. */
+    bool is_part = head->key.part != 0 && has_any;
+    if (ref == TR_ARENA_NONE && !replication->log->is_running && !is_part)
+        return;
     bool is_new = ref == TR_ARENA_NONE && tr_set_has(head, 0);
     if (is_new &&
         (tr_peer_knows_more(replication->cluster, peer) || !may_grow(replication, head, false)))

@@ -113,6 +113,22 @@ static void add_hints(const struct tr_replication *replication, struct tr_operat
 
 /* ---- enough have it ---- */
 
+/* A node that was down when the record was sent may have been linked since, and have been sent what
+ * was pending for it then: this record was not durable yet, and is sent now. */
+static void send_to_returned(struct tr_replication *replication,
+                             const struct tr_operation *operation)
+{
+    struct tr_head record = {.key.id = operation->id};
+    for (unsigned i = 0; i < operation->replica_count; i++) {
+        uint16_t member = operation->replicas[i];
+        bool has_failed = (operation->failed & 1u << i) != 0;
+        if (!has_failed || member == 0 || !tr_peer_is_up(replication->cluster, member))
+            continue;
+        tr_cover(replication->trial, RULE_RETURNED);
+        tr_pending_send_copy(replication, member, &record);
+    }
+}
+
 /* Answers when enough have it, or when there is nothing more to wait for. */
 void tr_write_conclude(struct tr_replication *replication, struct tr_operation *operation,
                        bool is_over, struct tr_effects *out)
@@ -135,10 +151,12 @@ void tr_write_conclude(struct tr_replication *replication, struct tr_operation *
         return;
     if (!is_enough && !is_over && !operation->is_late)
         return; /* a node will be hinted */
-    if (done > 0)
-        tr_replaced_begin(replication, operation, out);
-    else
+    if (done == 0) {
         tr_operation_give_up(replication, operation, out);
+        return;
+    }
+    send_to_returned(replication, operation);
+    tr_replaced_begin(replication, operation, out);
 }
 
 /* ---- beginning again ---- */
