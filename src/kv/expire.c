@@ -12,7 +12,9 @@
 #define SWEEP_SHARE  32 /* of what is stale, beside that: who makes more of it is kept up with */
 #define SWEEP_MOST   16384
 #define ARM_SLICE    16384 /* pairs armed in a step */
-#define AGAIN_MS     20    /* until a callback that could not be owed is tried again */
+#define AGAIN_MS     20    /* until a callback that could not be owed is tried again: */
+#define AGAIN_MOST   1000  /* the longer it could not, the longer, up to this */
+#define AGAIN_SHARE  16
 
 void tr_kv_arm(struct tr_kv *kv, tr_ref ref, tr_steady_ms expires_ms)
 {
@@ -114,6 +116,15 @@ static void sweep(struct tr_kv *kv)
     }
 }
 
+static uint64_t time_until_again(const struct tr_kv *kv, tr_ref ref)
+{
+    TR_ASSERT(ref != TR_ARENA_NONE);
+    tr_steady_ms expires_ms = tr_kv_book_expires(&kv->book, ref);
+    tr_steady_ms now_ms = kv->time->steady_ms;
+    uint64_t again_ms = AGAIN_MS + (now_ms > expires_ms ? now_ms - expires_ms : 0) / AGAIN_SHARE;
+    return again_ms < AGAIN_MOST ? again_ms : AGAIN_MOST;
+}
+
 void tr_kv_expire_run(struct tr_kv *kv)
 {
     struct tr_fifo_entry entry;
@@ -135,7 +146,7 @@ void tr_kv_expire_run(struct tr_kv *kv)
         uint64_t hash = tr_kv_hash(tr_kv_book_key(&kv->book, entry.ref));
         if (!is_flushed && !tr_kv_expire(kv, entry.ref, hash)) {
             tr_kv_book_set_marks(&kv->book, entry.ref, MARK_AGAIN);
-            tr_kv_arm(kv, entry.ref, kv->time->steady_ms + AGAIN_MS);
+            tr_kv_arm(kv, entry.ref, kv->time->steady_ms + time_until_again(kv, entry.ref));
         } else if (!is_flushed)
             kv->stale -= kv->stale > 0; /* its entry was this one */
     }

@@ -167,6 +167,7 @@ static void live(struct alone *world, uint32_t writes)
 static void heal(struct alone *world)
 {
     world->is_healed = true;
+    world->well_ms = world->now_ms;
     world->disk.limit = SIZE_MAX;
     alone_trace(world, "heals", 0, 0);
     if (alone_draw(world, 2) == 0 && world->model.broken == NULL && world->has_log)

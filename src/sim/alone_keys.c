@@ -225,6 +225,8 @@ static void flush(struct alone *world)
     for (uint32_t i = 0; i < SIM_KEYS; i++) {
         const struct sim_key_state *last = sim_keys_last(&world->keys, i);
         bool was_there = sim_keys_presence(last, world->now_ms) != SIM_ABSENT;
+        if (!last->is_there)
+            continue; /* that may be told as it was before */
         struct sim_key_state gone = {.expires_ms = SIM_KEY_NEVER, .batch = result.batch};
         sim_keys_put(&world->keys, i, gone, was_there, world->now_ms);
     }
@@ -301,17 +303,20 @@ void alone_keys_go_on(struct alone *world)
         carry_out(world);
 }
 
-/* Keys that have expired are gone by now, unless somebody is to be called and cannot be owed it. */
+/* Keys that have expired are gone by now, unless somebody is to be called and cannot be owed it, or
+ * could not until just now. */
 static void count_keys(struct alone *world)
 {
     struct tr_node_stats stats;
     uint64_t most = 0;
+    tr_node_stats(world->node, &stats);
+    bool is_well =
+        world->is_healed && !world->is_tight && world->now_ms >= world->well_ms + FREED_MS;
     for (uint32_t i = 0; i < SIM_KEYS; i++) {
         struct sim_key_state last = *sim_keys_last(&world->keys, i);
-        last.late_ms += last.appointment != 0 && !world->is_healed ? UINT64_MAX / 2 : FREED_MS;
+        last.late_ms += last.appointment != 0 && !is_well ? UINT64_MAX / 2 : FREED_MS;
         most += sim_keys_presence(&last, world->now_ms) != SIM_ABSENT;
     }
-    tr_node_stats(world->node, &stats);
     if (stats.is_serving && stats.keys > most)
         broken(world, 0, "keys that have expired are not freed");
 }

@@ -176,6 +176,7 @@ static void carry_out(struct alone *world, const struct tr_effect *effect)
     case TR_EFFECT_RECOVERED:
         alone_trace(world, "recovered", 0, 0);
         world->is_ready = true;
+        world->well_ms = world->now_ms;
         return;
     case TR_EFFECT_REFUSED:
         alone_trace(world, "refuses", (uint64_t)effect->of.check.verdict, effect->of.check.offset);

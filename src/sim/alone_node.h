@@ -80,6 +80,7 @@ struct alone {
     enum receiver_mode receivers[RECEIVERS];
     bool has_log;
     bool is_healed;
+    uint64_t well_ms; /* when it last started, or all was well again */
     bool is_ready;
     bool is_stopped;
     bool is_turn_open; /* the node was told that more comes before time goes on */

@@ -203,7 +203,8 @@ static void cut(struct sim_keys *keys, uint64_t batch, uint64_t now_ms)
             keys->model->writes[key->states[k].write].is_maybe = true;
         bool is_unknown =
             place > 0 && sim_keys_presence(&key->states[place], now_ms) != SIM_PRESENT;
-        if (is_lost)
+        uint32_t appointment = key->states[place].appointment;
+        if (is_lost && appointment != 0 && keys->expected[appointment] != ANY_VALUE)
             expect(keys, &key->states[place]);
         for (uint32_t k = 0; is_unknown && k <= place; k++) {
             if (key->states[k].appointment != 0)
