@@ -12,9 +12,9 @@
 #define SWEEP_SHARE  32 /* of what is stale, beside that: who makes more of it is kept up with */
 #define SWEEP_MOST   16384
 #define ARM_SLICE    16384 /* pairs armed in a step */
-#define AGAIN_MS     20    /* until a callback that could not be owed is tried again: */
-#define AGAIN_MOST   1000  /* the longer it could not, the longer, up to this */
-#define AGAIN_SHARE  16
+#define AGAIN_MS     20    /* until a callback that could not be owed is tried again, */
+#define AGAIN_SHARE  16    /* and this share of the time since its key expired, */
+#define AGAIN_MOST   1000  /* but no longer than this */
 
 void tr_kv_arm(struct tr_kv *kv, tr_ref ref, tr_steady_ms expires_ms)
 {

@@ -49,7 +49,7 @@
 
 #define TR_RULES_LIST(X)                                                                           \
     X(HINTED, "a node is hinted")                                                                  \
-    X(RETURNED, "a node that was down when a write began is sent it at its end")                   \
+    X(RETURNED, "a replica that was down or full when a write began is sent it at its end")        \
     X(REDRAWN, "an id is drawn again since a replica is down")                                     \
     X(STALE, "a stamp is raised above one that is held")                                           \
     X(EXISTS, "an id is taken")                                                                    \

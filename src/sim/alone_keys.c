@@ -226,7 +226,7 @@ static void flush(struct alone *world)
         const struct sim_key_state *last = sim_keys_last(&world->keys, i);
         bool was_there = sim_keys_presence(last, world->now_ms) != SIM_ABSENT;
         if (!last->is_there)
-            continue; /* that may be told as it was before */
+            continue; /* it was absent already: the flush need not write anything for it */
         struct sim_key_state gone = {.expires_ms = SIM_KEY_NEVER, .batch = result.batch};
         sim_keys_put(&world->keys, i, gone, was_there, world->now_ms);
     }
@@ -303,8 +303,8 @@ void alone_keys_go_on(struct alone *world)
         carry_out(world);
 }
 
-/* Keys that have expired are gone by now, unless somebody is to be called and cannot be owed it, or
- * could not until just now. */
+/* Keys that have expired are gone by now, unless somebody is to be called and cannot be owed it: the
+ * disk is full or was until just now, or memory is small. */
 static void count_keys(struct alone *world)
 {
     struct tr_node_stats stats;
