@@ -425,8 +425,8 @@ void tr_replica_copy(struct tr_replication *replication, uint16_t peer, struct t
     }
     bool has_any = false;
     tr_ref ref = store->find(store->context, &head->key, &has_any);
-    /* A node that stops takes no new record: it may stop for good. But it takes a part that split off
-     * from a record it holds: that record moves on without the part. */
+    /* A node that stops takes no new record: it may stop for good. But it takes a part that split
+     * off from a record it holds: that record moves on without the part. */
     bool is_part = head->key.part != 0 && has_any;
     if (ref == TR_ARENA_NONE && !replication->log->is_running && !is_part)
         return;

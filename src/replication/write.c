@@ -114,8 +114,8 @@ static void add_hints(const struct tr_replication *replication, struct tr_operat
 /* ---- enough have it ---- */
 
 /* A replica that was down when the record was sent may have been linked since, and have been sent
- * what was pending for it then, without this record, which was not durable yet: it is sent now. Also
- * to a replica that was full, and may have room by now. */
+ * what was pending for it then, without this record, which was not durable yet: it is sent now.
+ * Also to a replica that was full, and may have room by now. */
 static void send_to_returned(struct tr_replication *replication,
                              const struct tr_operation *operation)
 {

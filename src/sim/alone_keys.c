@@ -303,8 +303,8 @@ void alone_keys_go_on(struct alone *world)
         carry_out(world);
 }
 
-/* Keys that have expired are gone by now, unless somebody is to be called and cannot be owed it: the
- * disk is full or was until just now, or memory is small. */
+/* Keys that have expired are gone by now, unless somebody is to be called and cannot be owed it:
+ * the disk is full or was until just now, or memory is small. */
 static void count_keys(struct alone *world)
 {
     struct tr_node_stats stats;
