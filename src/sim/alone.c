@@ -163,6 +163,16 @@ static void live(struct alone *world, uint32_t writes)
     }
 }
 
+/* A key's callback that there is no memory for waits until there is. The operator gives the node
+ * more. False: without a log that would end all that the node holds, and the life ends here. */
+static bool give_memory(struct alone *world)
+{
+    world->is_tight = false;
+    if (world->has_log)
+        alone_restart(world);
+    return world->has_log;
+}
+
 /* Everything is well again: what was acknowledged must come to its end. */
 static void heal(struct alone *world)
 {
@@ -173,6 +183,8 @@ static void heal(struct alone *world)
     if (alone_draw(world, 2) == 0 && world->model.broken == NULL && world->has_log)
         alone_restart(world);
     while (world->model.broken == NULL && alone_advance(world, UINT64_MAX)) {
+        if (world->steps > STEPS_MAX / 2 && world->is_tight && !give_memory(world))
+            return;
         if (world->steps > STEPS_MAX)
             world->model.broken = "it goes on and on";
     }

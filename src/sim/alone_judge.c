@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DISK_ASKED_MS 2000 /* after it had no room the disk is asked again within this time */
+
 uint64_t alone_true_ms(const struct alone *world, tr_steady_ms steady_ms)
 {
     if (steady_ms == TR_NEVER)
@@ -239,7 +241,8 @@ void alone_judge(struct alone *world, const struct tr_key_result *result)
     enum tr_key_outcome wanted = want(&verdict, text);
     bool is_refused = result->outcome == TR_KEY_REFUSED;
     verdict.next.batch = result->batch;
-    bool is_full = (result->refusal == TR_DISK_FULL && !world->is_healed) ||
+    bool is_asked_again = world->is_healed && world->now_ms >= world->well_ms + DISK_ASKED_MS;
+    bool is_full = (result->refusal == TR_DISK_FULL && !is_asked_again) ||
                    (result->refusal == TR_MEMORY_FULL && world->is_tight) ||
                    result->refusal == TR_STOPPING; /* it waited for the log, and it stops now */
     if (is_refused && !is_full)
