@@ -71,11 +71,12 @@ struct tr_operation {
     uint8_t above;  /* that have a higher version, which is as good */
     uint8_t failed; /* that will not */
     uint8_t tries;
-    bool is_late;     /* nodes were hinted for the silent; or all were asked once more */
-    bool is_drawn;    /* its id, which may be drawn again */
-    bool is_found;    /* somebody holds it, */
-    bool is_unkept;   /* and there was no memory to keep what they hold */
-    bool is_complete; /* of a read: enough nodes were asked to say that nobody holds the record */
+    bool is_late;      /* nodes were hinted for the silent; or all were asked once more */
+    bool is_drawn;     /* its id, which may be drawn again */
+    bool is_found;     /* somebody holds it, */
+    bool is_unkept;    /* and there was no memory to keep what they hold */
+    bool is_complete;  /* of a read: enough nodes were asked to say that nobody holds the record */
+    bool is_stray_end; /* likewise: a tombstone was found, on a node where it is not placed */
     tr_timer_id id;
     uint64_t version;
     uint64_t argument;                    /* of what is performed */

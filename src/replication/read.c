@@ -8,11 +8,27 @@
 #include "replication/rebalance.h"
 #include "replication/set.h"
 
-/* Keeps a record to show it. If that cannot be, none is shown: what is left might be older. */
+static bool is_placed_on(const struct tr_replication *replication,
+                         const struct tr_operation *operation, uint16_t member)
+{
+    uint16_t list[TR_SET_MAX];
+    unsigned count = tr_view_place(replication->cluster, operation->id,
+                                   tr_set_copies(replication, operation->factor), list);
+    for (unsigned i = 0; i < count; i++) {
+        if (list[i] == member)
+            return true;
+    }
+    return false;
+}
+
+/* Keeps a record of a node to show it. If that cannot be, none is shown: what is left might be
+ * older. */
 static void keep(struct tr_replication *replication, struct tr_operation *operation,
-                 const struct tr_whole *record)
+                 const struct tr_whole *record, uint16_t member)
 {
     TR_ASSERT(operation->kind != OPERATION_CREATE);
+    bool is_end = (record->head.flags & TR_RECORD_TOMBSTONE) != 0;
+    operation->is_stray_end = is_end && !is_placed_on(replication, operation, member);
     if (!operation->is_unkept && tr_operation_keep(replication, operation, record))
         return;
     operation->is_unkept = true;
@@ -33,7 +49,7 @@ static void look_here(struct tr_replication *replication, struct tr_operation *o
     if (ref == TR_ARENA_NONE || operation->kind == OPERATION_CREATE)
         return;
     store->whole(store->context, ref, &record);
-    keep(replication, operation, &record);
+    keep(replication, operation, &record, 0);
 }
 
 static void perform_here(struct tr_replication *replication, struct tr_operation *operation)
@@ -115,7 +131,7 @@ static void hear(struct tr_replication *replication, struct tr_operation *operat
     if (operation->record != TR_ARENA_NONE)
         tr_operation_unpack(replication, operation, &best);
     if (operation->record == TR_ARENA_NONE || is_above(held, &best))
-        keep(replication, operation, held);
+        keep(replication, operation, held, member);
 }
 
 /* Whether nobody else can hold it: all nodes that were asked have answered, and a node where the
@@ -137,9 +153,12 @@ static void answer_read(struct tr_replication *replication, struct tr_operation 
     if (operation->record != TR_ARENA_NONE)
         tr_operation_unpack(replication, operation, &record);
     if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0) {
+        /* A tombstone on a node where the view does not place the timer says nothing of what has
+         * been written since where it does. */
+        bool is_none = operation->record == TR_ARENA_NONE || operation->is_stray_end;
         if (operation->record == TR_ARENA_NONE && operation->is_found)
             tr_operation_refuse(replication, operation, TR_MEMORY_FULL, out);
-        else if (operation->record == TR_ARENA_NONE && !is_known(replication, operation))
+        else if (is_none && !is_known(replication, operation))
             tr_operation_refuse(replication, operation, TR_NO_ANSWER, out);
         else
             tr_operation_answer(replication, operation, TR_NOT_FOUND, out);

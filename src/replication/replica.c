@@ -82,22 +82,26 @@ static int compare(const struct tr_replication *replication, const struct tr_hea
 /* `record` replaces `held`. A node that `held` names and `record` does not may hold an older copy,
  * so `record` remembers it in `from`: it is to drop that. While `record` moves, the node that moves
  * it has the nodes of the old set drop it; but of those that were in `from` before, that node may
- * not know. */
-static void inherit(const struct tr_replication *replication, struct tr_head *record,
+ * not know. Nor does it know of the nodes that have another write, an older one: they are sent a
+ * drop at once, since `record` is durable where it moves from. */
+static void inherit(struct tr_replication *replication, struct tr_head *record,
                     const struct tr_head *held)
 {
     TR_ASSERT(tr_key_equals(&record->key, &held->key));
     uint16_t names[TR_NAMES_MAX];
     bool is_moving = (record->flags & TR_RECORD_MOVING) != 0;
     bool was_moving = (held->flags & TR_RECORD_MOVING) != 0;
-    unsigned count = is_moving ? held->from.count * !was_moving : tr_set_names(held, names);
+    bool is_told = is_moving && tr_is_same_write(record, held);
+    unsigned count = is_told ? held->from.count * !was_moving : tr_set_names(held, names);
     for (unsigned i = 0; i < count; i++) {
-        uint16_t name = is_moving ? held->from.members[i] : names[i];
+        uint16_t name = is_told ? held->from.members[i] : names[i];
         if (name == 0 || tr_set_is_named(record, name))
             continue;
         if (is_moving)
             tr_cover(replication->trial, RULE_INHERITED);
         tr_set_remember(record, name);
+        if (is_moving && !is_told)
+            tr_pending_send_drop(replication, name, record);
     }
 }
 
