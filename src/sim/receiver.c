@@ -9,9 +9,11 @@
 
 #define TOMBSTONE_MS 15000 /* a tombstone is kept at least as long */
 #define KNOWN_MS     800   /* what one node has known for so long, those linked to it know */
+#define PASSED_ON_MS 2500  /* and of a write whose coordinator crashed, for so much longer */
 
 /* Whether a machine has known for a while that this pop was made: the timer is over there. */
-static bool is_over_at(const struct world *world, uint32_t index, const struct tr_record *popped)
+static bool is_over_at(const struct world *world, uint32_t index, const struct tr_record *popped,
+                       uint64_t known_ms)
 {
     const struct machine *machine = &world->machines[index];
     struct tr_node_walk walk = {.hash = tr_book_hash(popped->head.key.id)};
@@ -19,7 +21,7 @@ static bool is_over_at(const struct world *world, uint32_t index, const struct t
     while (machine->is_ready && tr_node_next_record(machine->node, &walk, &record) &&
            record.head.key.id == popped->head.key.id) {
         tr_steady_ms kept_ms = record.head.due_ms - record.head.lag_ms;
-        bool is_old = kept_ms + KNOWN_MS < tr_node_steady(machine->node) + TOMBSTONE_MS;
+        bool is_old = kept_ms + known_ms < tr_node_steady(machine->node) + TOMBSTONE_MS;
         if (tr_key_equals(&record.head.key, &popped->head.key) && is_old && walk.is_safe &&
             (record.head.flags & TR_RECORD_TOMBSTONE) != 0 &&
             (record.head.flags & TR_RECORD_KEYED) == 0 &&
@@ -31,21 +33,23 @@ static bool is_over_at(const struct world *world, uint32_t index, const struct t
 
 /* What another node knows, it must have been told, when both have been linked for a while. A
  * cancellation that is not answered is no such knowledge: it keeps its age when it is stamped
- * anew. */
+ * anew. If whoever coordinated it crashed, a node that has it takes a while to pass it on. */
 static void check_known(struct world *world, uint32_t index, uint32_t write,
                         const struct tr_record *popped)
 {
     const struct sim_write *writes = world->model.writes;
-    if (sim_write_is_open(&writes[writes[write].races]) ||
-        sim_write_is_open(&writes[writes[write].replaced_by]))
+    const struct sim_write *race = &writes[writes[write].races];
+    const struct sim_write *next = &writes[writes[write].replaced_by];
+    if (sim_write_is_open(race) || sim_write_is_open(next))
         return;
+    uint64_t known_ms = KNOWN_MS + (race->is_maybe || next->is_maybe ? PASSED_ON_MS : 0);
     for (uint32_t i = 0; i < world->machine_count; i++) {
         const struct link *link = &world->links[i < index ? i : index][i < index ? index : i];
         const struct machine *machine = &world->machines[i];
         bool is_heard = i != index && machine->is_running && link->is_up &&
                         world->now_ms > link->up_ms + KNOWN_MS + 4 * world->latency_ms &&
                         machine->paused_until_ms + KNOWN_MS < world->now_ms;
-        if (is_heard && is_over_at(world, i, popped))
+        if (is_heard && is_over_at(world, i, popped, known_ms))
             sim_break(world, "a pop that another node knew to be over");
     }
 }
