@@ -9,7 +9,7 @@
 
 #define TOMBSTONE_MS 15000 /* a tombstone is kept at least as long */
 #define KNOWN_MS     800   /* what one node has known for so long, those linked to it know */
-#define PASSED_ON_MS 2500  /* and of a write whose coordinator crashed, for so much longer */
+#define PASSED_ON_MS 2500  /* and of a write whose outcome is unknown, for so much longer */
 
 /* Whether a machine has known for a while that this pop was made: the timer is over there. */
 static bool is_over_at(const struct world *world, uint32_t index, const struct tr_record *popped,
@@ -33,7 +33,8 @@ static bool is_over_at(const struct world *world, uint32_t index, const struct t
 
 /* What another node knows, it must have been told, when both have been linked for a while. A
  * cancellation that is not answered is no such knowledge: it keeps its age when it is stamped
- * anew. If whoever coordinated it crashed, a node that has it takes a while to pass it on. */
+ * anew. If its outcome is unknown, since its coordinator crashed or said so, a node that has it
+ * takes a while to pass it on. */
 static void check_known(struct world *world, uint32_t index, uint32_t write,
                         const struct tr_record *popped)
 {
