@@ -12,7 +12,7 @@ _tryst() {
     elif [[ $command == timer && $COMP_CWORD == 2 ]]; then
         words="add get where cancel redrive ls --help"
         elif [[ $command == cluster && $COMP_CWORD == 2 ]]; then
-        words="status apply resync --help"
+        words="status join leave apply resync --help"
     elif [[ $command == log && $COMP_CWORD == 2 ]]; then
         words="check dump repair --help"
     elif [[ $command == log ]]; then
@@ -24,7 +24,7 @@ _tryst() {
         words="--node --json --help"
         elif [[ $word == -* && $command == cluster ]]; then
         words="--node --secret-file --dry-run --yes --force --json --help"
-    elif [[ $command == cluster ]]; then
+    elif [[ $command == cluster && ${COMP_WORDS[2]} == apply ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
     elif [[ $word == -* && $command == bench ]]; then

@@ -22,6 +22,14 @@ static inline bool tr_span_equals(struct tr_span a, struct tr_span b)
     return a.size == b.size && (a.size == 0 || memcmp(a.text, b.text, a.size) == 0);
 }
 
+/* Below 0, 0 or above 0, by bytes; of two that begin alike the shorter is below. */
+static inline int tr_span_compare(struct tr_span a, struct tr_span b)
+{
+    size_t size = a.size < b.size ? a.size : b.size;
+    int order = size == 0 ? 0 : memcmp(a.text, b.text, size);
+    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
+}
+
 static inline bool tr_span_starts(struct tr_span span, struct tr_span with)
 {
     return span.size >= with.size && memcmp(span.text, with.text, with.size) == 0;

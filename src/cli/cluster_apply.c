@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tryst cluster apply FILE`: makes the cluster what the file says, in three steps over all nodes:
- * tell them who joins and who leaves; wait until every timer is where it belongs; tell them who is
- * left. Nothing is kept here: interrupted, it is run again, and goes on from what the nodes say.
+ * `tryst cluster apply`, `join` and `leave`: ask the cluster for a change, and watch it. The
+ * cluster carries the change through by itself: interrupted, nothing is lost but the view of it.
  */
 #include "cli/cluster_survey.h"
 #include "cli/plan.h"
 
 #include "proof/proof.h"
+#include "wire/address.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +39,6 @@ static const struct tr_option option_table[] = {
     {NULL, false, 0},
 };
 
-enum stage { STAGE_CHECK, STAGE_CHANGE, STAGE_FINAL };
-
 static const char *role_of(const struct tr_apply *apply, const char *address)
 {
     return !tr_apply_is_target(apply, address)   ? "leaving"
@@ -66,19 +64,24 @@ static bool check_member(const struct tr_apply *apply, const struct tr_cluster_m
 {
     bool is_joining = strcmp(role_of(apply, member->address), "joining") == 0;
     const char *other = find_other_cluster(apply, member);
-    if (other != NULL)
-        tr_failure(TR_APPLY_COMMAND,
+    if (member->told.is_reached && member->told.cluster[0] == '\0')
+        tr_failure(apply->command, "%s is of an older version; update it first", member->address);
+    else if (other != NULL)
+        tr_failure(apply->command,
                    "%s belongs to another cluster, of %s and others; let it leave that one first",
                    member->address, other);
-    else if (member->told.is_reached || (apply->is_forced && !is_joining))
+    else if (member->told.is_reached ||
+             (apply->is_forced && !tr_apply_is_target(apply, member->address)))
         return true;
     else if (is_joining)
-        tr_failure(TR_APPLY_COMMAND, "%s shall join and cannot be reached; start it first",
+        tr_failure(apply->command, "%s shall join and cannot be reached; start it first",
                    member->address);
     else
-        tr_failure(TR_APPLY_COMMAND,
-                   "%s is down; bring it back first, or go on without it with --force: what it "
-                   "alone holds stays there",
+        tr_failure(apply->command,
+                   tr_apply_is_target(apply, member->address)
+                       ? "%s is down; bring it back first, or leave it out, with --force"
+                       : "%s is down; bring it back first, or go on without it with --force: what "
+                         "it alone holds is lost then",
                    member->address);
     return false;
 }
@@ -95,7 +98,7 @@ static bool check_members(const struct tr_apply *apply)
 
 static void print_plan(const struct tr_apply *apply)
 {
-    struct tr_cluster_settings settings = tr_cluster_defaults(TR_APPLY_COMMAND);
+    struct tr_cluster_settings settings = tr_cluster_defaults(apply->command);
     struct tr_node_list before = {0};
     struct tr_node_list after = {0};
     struct tr_plan plan;
@@ -128,34 +131,75 @@ static bool is_wanted(const struct tr_apply *apply)
     if (apply->is_sure)
         return true;
     if (isatty(STDIN_FILENO) != 1) {
-        tr_failure(TR_APPLY_COMMAND,
-                   "there is no terminal to ask on; --yes goes on without asking");
+        tr_failure(apply->command, "there is no terminal to ask on; --yes goes on without asking");
         return false;
     }
     fputs("\nGo on? [y/N] ", stdout);
     fflush(stdout);
     if (fgets(answer, sizeof answer, stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y'))
         return true;
-    tr_failure(TR_APPLY_COMMAND, "nothing was done");
+    tr_failure(apply->command, "nothing was done");
     return false;
 }
 
 /* ---- telling the nodes ---- */
 
-/* The list of nodes: with who joins and leaves, or as it is in the end. A check changes nothing. */
-static size_t write_view(const struct tr_apply *apply, enum stage stage, char *text)
+/* The node whose word counts: it has the highest epoch of those that are of the cluster. */
+static const struct tr_told *find_word(const struct tr_apply *apply)
 {
-    bool is_final = stage == STAGE_FINAL;
-    size_t size = (size_t)snprintf(text, TR_TARGET_TEXT, "[cluster]\n%s",
-                                   stage == STAGE_CHECK ? "check = yes\n" : "");
+    const struct tr_told *word = NULL;
     for (size_t i = 0; i < apply->members.count; i++) {
-        const char *address = apply->members.list[i].address;
-        const char *role = role_of(apply, address);
-        bool is_node = is_final || strcmp(role, "staying") == 0;
-        if (is_final && !tr_apply_is_target(apply, address))
+        const struct tr_told *told = &apply->members.list[i].told;
+        if (told->is_reached && strcmp(told->cluster, apply->cluster) == 0 &&
+            (word == NULL || told->epoch > word->epoch))
+            word = told;
+    }
+    return word;
+}
+
+/* A node that is to go is lost if it is down and that was said of it: named to leave, or not in the
+ * file, with --force. It is down if nobody who stays hears it, though it may answer here. */
+static bool is_lost(const struct tr_apply *apply, const struct tr_cluster_member *member)
+{
+    bool is_named = apply->verb == TR_VERB_APPLY || tr_apply_is_named(apply, member->address);
+    bool is_heard = false;
+    for (size_t i = 0; i < apply->members.count; i++) {
+        const struct tr_told *told = &apply->members.list[i].told;
+        if (!told->is_reached || !tr_apply_is_target(apply, apply->members.list[i].address))
             continue;
-        size += (size_t)snprintf(text + size, TR_TARGET_TEXT - size, "%s = %s\n",
-                                 is_node ? "node" : role, address);
+        for (size_t k = 0; k < told->seen_count; k++)
+            is_heard |= strcmp(told->seen[k].address, member->address) == 0 &&
+                        strcmp(told->seen[k].state, "down") != 0;
+    }
+    return apply->is_forced && is_named && !is_heard;
+}
+
+/* What is to be changed of a node; NULL: nothing. */
+static const char *change_of(const struct tr_apply *apply, const struct tr_told *word,
+                             const struct tr_cluster_member *member)
+{
+    const char *now = word == NULL ? "" : tr_told_role(word, member->address);
+    const char *wanted = role_of(apply, member->address);
+    if (strcmp(wanted, "leaving") == 0 && is_lost(apply, member))
+        wanted = "lost";
+    bool is_so = strcmp(wanted, "staying") == 0 || strcmp(wanted, now) == 0 ||
+                 (strcmp(wanted, "leaving") == 0 && strcmp(now, "lost") == 0);
+    return is_so ? NULL : wanted;
+}
+
+/* What differs from the cluster as it was found, and no more: somebody else may have changed the
+ * rest since. A check changes nothing. */
+static size_t write_change(const struct tr_apply *apply, bool is_check, char *text)
+{
+    const struct tr_told *word = find_word(apply);
+    size_t size =
+        (size_t)snprintf(text, TR_TARGET_TEXT, "[cluster]\n%s", is_check ? "check = yes\n" : "");
+    for (size_t i = 0; i < apply->members.count; i++) {
+        const struct tr_cluster_member *member = &apply->members.list[i];
+        const char *change = change_of(apply, word, member);
+        if (change != NULL)
+            size += (size_t)snprintf(text + size, TR_TARGET_TEXT - size, "%s = %s\n", change,
+                                     member->address);
     }
     return size;
 }
@@ -181,15 +225,15 @@ static void say_refused(const struct tr_apply *apply, const struct tr_cluster_me
 {
     bool is_secret = reply->status == 403 && member->told.has_secret;
     if (is_secret && apply->secret[0] == '\0')
-        tr_failure(TR_APPLY_COMMAND,
+        tr_failure(apply->command,
                    "%s wants the cluster's secret: --secret-file, or TRYST_CLUSTER_SECRET",
                    member->address);
     else if (is_secret)
-        tr_failure(TR_APPLY_COMMAND, "%s has another secret than the one that was given",
+        tr_failure(apply->command, "%s has another secret than the one that was given",
                    member->address);
     else {
-        tr_failure(TR_APPLY_COMMAND, "%s refuses:", member->address);
-        tr_reply_refused(TR_APPLY_COMMAND, reply);
+        tr_failure(apply->command, "%s refuses:", member->address);
+        tr_reply_refused(apply->command, reply);
     }
 }
 
@@ -202,7 +246,7 @@ static bool tell(struct tr_apply *apply, const struct tr_cluster_member *member,
     struct tr_reply reply;
     bool is_told = false;
     *has_answered = false;
-    if (tr_told_ask(TR_APPLY_COMMAND, member->address, true,
+    if (tr_told_ask(apply->command, member->address, true,
                     &told)) { /* its challenge is good once */
         write_proof(apply, &told, text, size, proof);
         int head = snprintf(request, 1024,
@@ -223,39 +267,43 @@ static bool tell(struct tr_apply *apply, const struct tr_cluster_member *member,
     return is_told;
 }
 
-/* Those that join, or those that are there. It ends with the first that refuses; with --force, who
- * is down or leaves need not be told. */
-static bool tell_some(struct tr_apply *apply, const char *text, size_t size, bool is_joining)
-{
-    for (size_t i = 0; i < apply->members.count; i++) {
-        struct tr_cluster_member *member = &apply->members.list[i];
-        struct tr_told told;
-        if ((strcmp(role_of(apply, member->address), "joining") == 0) != is_joining)
-            continue;
-        bool has_answered = false;
-        bool is_told = tell(apply, member, text, size, &has_answered);
-        bool is_needed = member->told.is_reached && tr_apply_is_target(apply, member->address);
-        if (!is_told && (!apply->is_forced || is_needed)) {
-            if (!has_answered)
-                tr_failure(TR_APPLY_COMMAND, "%s does not answer", member->address);
-            return false;
-        }
-        if (is_told && apply->view[0] == '\0' &&
-            tr_told_ask(TR_APPLY_COMMAND, member->address, true, &told)) {
-            snprintf(apply->view, sizeof apply->view, "%s", told.view);
-            tr_told_free(&told);
-        }
-    }
-    return true;
-}
-
-/* Those that are there first: who joins is then known to them, and let in. */
-static bool tell_all(struct tr_apply *apply, enum stage stage)
+/* Whether all who are there would heed what this command says: one of them may have another
+ * secret. */
+static bool check_all(struct tr_apply *apply)
 {
     char *text = tr_allocate(TR_TARGET_TEXT, 1);
-    size_t size = write_view(apply, stage, text);
-    apply->view[0] = '\0';
-    bool is_told = tell_some(apply, text, size, false) && tell_some(apply, text, size, true);
+    size_t size = write_change(apply, true, text);
+    bool is_good = true;
+    for (size_t i = 0; i < apply->members.count && is_good; i++) {
+        const struct tr_cluster_member *member = &apply->members.list[i];
+        bool has_answered = false;
+        if (!member->told.is_reached)
+            continue;
+        is_good = tell(apply, member, text, size, &has_answered);
+        if (!has_answered)
+            tr_failure(apply->command, "%s does not answer", member->address);
+    }
+    free(text);
+    return is_good;
+}
+
+/* Any member that stays may be asked; if none does, any. */
+static bool ask(struct tr_apply *apply)
+{
+    char *text = tr_allocate(TR_TARGET_TEXT, 1);
+    size_t size = write_change(apply, false, text);
+    bool is_told = false;
+    bool has_answered = false;
+    for (size_t n = 0; n < 2 * apply->members.count && !has_answered; n++) {
+        const struct tr_cluster_member *member = &apply->members.list[n % apply->members.count];
+        bool is_turn = n >= apply->members.count || tr_apply_is_staying(apply, member->address);
+        if (!is_turn || !member->is_old || !member->told.is_reached ||
+            strcmp(member->told.role, "gone") == 0)
+            continue;
+        is_told = tell(apply, member, text, size, &has_answered);
+        if (!has_answered)
+            tr_failure(apply->command, "%s does not answer", member->address);
+    }
     free(text);
     return is_told;
 }
@@ -264,7 +312,7 @@ static bool tell_all(struct tr_apply *apply, enum stage stage)
 
 struct waiting {
     unsigned looks;
-    char said[TR_MEMBER_NAME + 160];
+    char said[2 * TR_MEMBER_NAME + 160];
 };
 
 static void look_again(struct tr_apply *apply)
@@ -272,55 +320,17 @@ static void look_again(struct tr_apply *apply)
     for (size_t i = 0; i < apply->members.count; i++) {
         struct tr_cluster_member *member = &apply->members.list[i];
         tr_told_free(&member->told);
-        tr_told_ask(TR_APPLY_COMMAND, member->address, true, &member->told);
+        tr_told_ask(apply->command, member->address, true, &member->told);
     }
 }
 
-/* One that came back with an older list hears of this one again. */
-static void tell_again(struct tr_apply *apply, enum stage stage)
+/* How much of a node's work is done, in per cent; 100: all of it. */
+static unsigned done_by(const struct tr_told *told)
 {
-    char *text = tr_allocate(TR_TARGET_TEXT, 1);
-    size_t size = write_view(apply, stage, text);
-    bool has_answered = false;
-    for (size_t i = 0; i < apply->members.count; i++) {
-        struct tr_cluster_member *member = &apply->members.list[i];
-        if (member->told.is_reached && strcmp(member->told.view, apply->view) != 0)
-            tell(apply, member, text, size, &has_answered);
-    }
-    free(text);
-}
-
-static bool sees_all(const struct tr_apply *apply, const struct tr_told *told)
-{
-    for (size_t i = 0; i < told->seen_count; i++) {
-        const struct tr_seen *seen = &told->seen[i];
-        const struct tr_cluster_member *member = tr_members_find(&apply->members, seen->address);
-        bool is_absent = member == NULL || !member->told.is_reached;
-        if (strcmp(seen->role, "gone") == 0 || (is_absent && apply->is_forced))
-            continue;
-        if (strcmp(seen->state, "up") != 0 || !seen->has_same_view || seen->is_behind)
-            return false;
-    }
-    return true;
-}
-
-/* How much of a node's work is done, in per cent; 100: all of it, and it sees the others so too. */
-static unsigned done_by(const struct tr_apply *apply, const struct tr_cluster_member *member,
-                        bool is_final)
-{
-    const struct tr_told *told = &member->told;
-    bool is_leaving = !tr_apply_is_target(apply, member->address);
-    if (!told->is_reached)
-        return apply->is_forced || (is_final && is_leaving) ? 100 : 0;
-    if (strcmp(told->view, apply->view) != 0)
-        return 0;
-    if (is_leaving && is_final)
-        return told->held == 0 ? 100 : 99;
-    bool is_done = strcmp(told->state, "up") == 0 && !told->is_rebalancing &&
-                   told->to_rebalance == 0 && told->moving == 0 && sees_all(apply, told) &&
-                   (!is_leaving || told->held == 0);
-    if (is_done)
-        return 100;
+    bool is_done = told->is_reached && strcmp(told->state, "up") == 0 && !told->is_rebalancing &&
+                   told->to_rebalance == 0 && told->moving == 0;
+    if (is_done || !told->is_reached)
+        return is_done ? 100 : 0;
     return told->walked < 99 ? (unsigned)told->walked : 99;
 }
 
@@ -334,37 +344,54 @@ static void draw_bar(unsigned percent, const char *what)
     fflush(stderr);
 }
 
-/* Why a node is not done yet. */
-static const char *reason_of(const struct tr_apply *apply, const struct tr_cluster_member *member)
+static bool all_know(const struct tr_apply *apply, const struct tr_told *word)
 {
-    const struct tr_told *told = &member->told;
-    return !told->is_reached ? "is down: bring it back, or end this and --force"
-           : strcmp(told->view, apply->view) != 0       ? "has not taken the list yet"
-           : strcmp(told->state, "up") != 0             ? "is starting or stopping"
-           : told->to_rebalance > 0 || told->moving > 0 ? "has timers to move"
-           : !sees_all(apply, told)                     ? "does not hear all others yet"
-                                                        : "is about to be done";
+    for (size_t i = 0; i < apply->members.count; i++) {
+        const struct tr_told *told = &apply->members.list[i].told;
+        if (told->is_reached && told->epoch != word->epoch &&
+            strcmp(told->cluster, apply->cluster) == 0)
+            return false;
+    }
+    return true;
 }
 
-/* Whom it waits for, and why: where a bar is drawn, if something is to be done about it; else every
- * few seconds. */
-static void say_waiting(const struct tr_apply *apply, const struct tr_cluster_member *member,
-                        bool is_drawn, struct waiting *waiting)
+/* Whom it waits for: where a bar is drawn, once; else every few seconds. */
+static void say_waiting(const struct tr_apply *apply, const struct tr_told *word, bool is_drawn,
+                        struct waiting *waiting)
 {
-    char text[TR_MEMBER_NAME + 160];
-    snprintf(text, sizeof text, "waiting: %s %s (%llu to move, %llu moving)", member->address,
-             reason_of(apply, member), (unsigned long long)member->told.to_rebalance,
-             (unsigned long long)member->told.moving);
+    char text[2 * TR_MEMBER_NAME + 160];
+    const struct tr_cluster_member *member = tr_members_find(&apply->members, word->waits_for);
+    bool is_down = member != NULL && !member->told.is_reached;
+    if (is_down)
+        snprintf(text, sizeof text,
+                 "waiting: %s is down: bring it back, or end this and say that it is lost (tryst "
+                 "cluster leave --force)",
+                 word->waits_for);
+    else if (member == NULL || member->told.to_rebalance == 0)
+        snprintf(text, sizeof text, "waiting: %s is not done yet", word->waits_for);
+    else
+        snprintf(text, sizeof text, "waiting: %s has %llu timers to move", word->waits_for,
+                 (unsigned long long)member->told.to_rebalance);
     waiting->looks++;
     bool is_time = !is_drawn && waiting->looks % SAY_EVERY == 0;
-    if (!is_time && (member->told.is_reached || strcmp(text, waiting->said) == 0))
+    if (word->waits_for[0] == '\0' || (!is_time && (!is_down || strcmp(text, waiting->said) == 0)))
         return;
     snprintf(waiting->said, sizeof waiting->said, "%s", text);
     fprintf(stderr, is_drawn ? "\n%s\n" : "%s\n", text);
 }
 
-static void wait_until_done(struct tr_apply *apply, enum stage stage, const char *what)
+static unsigned percent_of(const struct tr_apply *apply)
 {
+    unsigned sum = 0;
+    for (size_t i = 0; i < apply->members.count; i++)
+        sum += done_by(&apply->members.list[i].told);
+    return sum / (unsigned)(apply->members.count + (apply->members.count == 0));
+}
+
+/* Until no change is under way, and all who are of the cluster know that. */
+static void watch(struct tr_apply *apply)
+{
+    static const char what[] = "moving timers to where they belong";
     bool is_drawn = isatty(STDERR_FILENO) == 1;
     unsigned calm = 0;
     struct waiting waiting = {0};
@@ -372,21 +399,16 @@ static void wait_until_done(struct tr_apply *apply, enum stage stage, const char
     if (!is_drawn)
         fprintf(stderr, "%s\n", what);
     while (calm < CALM) {
-        unsigned sum = 0;
-        const struct tr_cluster_member *last = NULL;
         look_again(apply);
-        tell_again(apply, stage);
-        for (size_t i = 0; i < apply->members.count; i++) {
-            unsigned done = done_by(apply, &apply->members.list[i], stage == STAGE_FINAL);
-            sum += done;
-            if (done < 100 && (last == NULL || !apply->members.list[i].told.is_reached))
-                last = &apply->members.list[i];
-        }
-        calm = last == NULL ? calm + 1 : 0;
-        if (last != NULL)
-            say_waiting(apply, last, is_drawn, &waiting);
+        const struct tr_told *word = find_word(apply);
+        bool is_over = word != NULL && !word->is_changing && all_know(apply, word);
+        calm = is_over ? calm + 1 : 0;
+        if (word == NULL && ++waiting.looks % SAY_EVERY == 0)
+            fprintf(stderr, "waiting: no node of the cluster answers\n");
+        if (word != NULL && word->is_changing)
+            say_waiting(apply, word, is_drawn, &waiting);
         if (is_drawn)
-            draw_bar(sum / (unsigned)(apply->members.count + (apply->members.count == 0)), what);
+            draw_bar(is_over ? 100 : percent_of(apply), what);
         if (calm < CALM)
             nanosleep(&pause, NULL);
     }
@@ -394,56 +416,46 @@ static void wait_until_done(struct tr_apply *apply, enum stage stage, const char
         fputc('\n', stderr);
 }
 
-/* ---- the three steps ---- */
+/* ---- all of it ---- */
 
-static bool is_there_already(const struct tr_apply *apply)
+/* Whether the cluster is as it shall be; or is about to be. */
+static bool is_as_wanted(const struct tr_apply *apply, const struct tr_told *word, bool is_final)
 {
-    const char *view = NULL;
+    size_t count = 0;
     for (size_t i = 0; i < apply->members.count; i++) {
-        const struct tr_cluster_member *member = &apply->members.list[i];
-        const struct tr_told *told = &member->told;
-        if (strcmp(role_of(apply, member->address), "staying") != 0 || !told->is_reached ||
-            (view != NULL && strcmp(view, told->view) != 0) || strcmp(told->role, "staying") != 0)
+        const char *address = apply->members.list[i].address;
+        const char *role = tr_told_role(word, address);
+        bool is_in = strcmp(role, "staying") == 0 || (!is_final && strcmp(role, "joining") == 0);
+        bool is_out = strcmp(role, "gone") == 0 ||
+                      (!is_final && (strcmp(role, "leaving") == 0 || strcmp(role, "lost") == 0));
+        if (tr_apply_is_target(apply, address) ? !is_in : !is_out)
             return false;
-        for (size_t k = 0; k < told->seen_count; k++) {
-            const char *role = told->seen[k].role;
-            if (strcmp(role, "joining") == 0 || strcmp(role, "leaving") == 0)
-                return false;
-        }
-        view = told->view;
+        count += is_in;
     }
-    return apply->members.count == apply->target.count;
+    return count == apply->target.count;
 }
 
 static void print_end(const struct tr_apply *apply)
 {
-    size_t down = 0;
     for (size_t i = 0; i < apply->members.count; i++) {
         const struct tr_cluster_member *member = &apply->members.list[i];
-        bool is_staying = tr_apply_is_target(apply, member->address);
-        down += is_staying && !member->told.is_reached;
-        if (is_staying && !member->told.is_reached)
-            printf("%s is down and has the old list: run this again when it is back\n",
-                   member->address);
-        else if (!is_staying)
-            printf(member->told.is_reached ? "%s is empty, and may be stopped\n"
-                                           : "%s is down; what it alone holds stays there\n",
+        if (!tr_apply_is_target(apply, member->address))
+            printf(!is_lost(apply, member)   ? "%s is empty, and may be stopped\n"
+                   : member->told.is_reached ? "%s is lost to the others: stop it\n"
+                                             : "%s is down; what it alone held is lost\n",
                    member->address);
     }
-    printf("done: %zu nodes, every timer is where it belongs%s\n", apply->target.count,
-           down > 0 ? ", but for what the nodes that are down hold" : "");
+    printf("done: %zu nodes, every timer is where it belongs\n", apply->target.count);
 }
 
-static enum tr_exit change(struct tr_apply *apply)
+static enum tr_exit follow(struct tr_apply *apply)
 {
-    static const char half[] = "it is half done: run it again and it goes on from here; to go "
-                               "back, apply the list that was before";
-    if (!tell_all(apply, STAGE_CHANGE))
-        return tr_failure(TR_APPLY_COMMAND, half);
-    wait_until_done(apply, STAGE_CHANGE, "moving timers to where they belong");
-    if (!tell_all(apply, STAGE_FINAL))
-        return tr_failure(TR_APPLY_COMMAND, half);
-    wait_until_done(apply, STAGE_FINAL, "the new list of nodes is in force");
+    watch(apply);
+    const struct tr_told *word = find_word(apply);
+    if (word == NULL || !is_as_wanted(apply, word, true))
+        return tr_failure(apply->command,
+                          "somebody else has changed the cluster meanwhile: 'tryst cluster status' "
+                          "shows it; run this again");
     print_end(apply);
     return TR_EXIT_OK;
 }
@@ -452,9 +464,14 @@ static enum tr_exit carry_out(struct tr_apply *apply)
 {
     if (!tr_apply_survey(apply))
         return TR_EXIT_FAILED;
-    if (is_there_already(apply)) {
-        puts("nothing to do: the cluster is as the file says");
+    const struct tr_told *word = find_word(apply);
+    if (word != NULL && is_as_wanted(apply, word, true)) {
+        puts("nothing to do: the cluster is as it shall be");
         return TR_EXIT_OK;
+    }
+    if (word != NULL && is_as_wanted(apply, word, false)) {
+        puts("this change is under way already");
+        return apply->is_dry ? TR_EXIT_OK : follow(apply);
     }
     if (!check_members(apply))
         return TR_EXIT_FAILED;
@@ -462,19 +479,43 @@ static enum tr_exit carry_out(struct tr_apply *apply)
     fflush(stdout);
     if (apply->is_dry)
         return TR_EXIT_OK;
-    if (!tell_all(apply, STAGE_CHECK))
-        return tr_failure(TR_APPLY_COMMAND, "nothing was done");
-    return is_wanted(apply) ? change(apply) : TR_EXIT_FAILED;
+    if (!check_all(apply))
+        return tr_failure(apply->command, "nothing was done");
+    if (!is_wanted(apply))
+        return TR_EXIT_FAILED;
+    if (!ask(apply))
+        return tr_failure(apply->command, "nothing was done");
+    return follow(apply);
+}
+
+static enum tr_exit take_word(struct tr_apply *apply, char *word)
+{
+    struct tr_span address = {word, strlen(word)};
+    if (apply->verb == TR_VERB_APPLY && apply->target.path != NULL)
+        return tr_usage_error(apply->command, "takes one file");
+    if (apply->verb == TR_VERB_APPLY) {
+        apply->target.path = word;
+        return TR_EXIT_OK;
+    }
+    const char *fault = tr_address_fault(address);
+    if (fault != NULL || address.size >= TR_MEMBER_NAME)
+        return tr_usage_error(apply->command, "%s: %s", word,
+                              fault != NULL ? fault : "it is too long");
+    apply->addresses =
+        tr_reallocate(apply->addresses, apply->address_count + 1, sizeof *apply->addresses);
+    apply->addresses[apply->address_count++] = word;
+    return TR_EXIT_OK;
 }
 
 static enum tr_exit read_options(struct tr_apply *apply, int argc, char **argv)
 {
-    struct tr_options options = tr_options_start(TR_APPLY_COMMAND, option_table, argc, argv);
+    struct tr_options options = tr_options_start(apply->command, option_table, argc, argv);
     enum tr_options_step step;
     while ((step = tr_options_next(&options)) == TR_OPTIONS_ONE) {
-        if (options.id == 0 && apply->target.path != NULL)
-            return tr_usage_error(TR_APPLY_COMMAND, "takes one file");
-        apply->target.path = options.id == 0 ? options.value : apply->target.path;
+        enum tr_exit status =
+            options.id == 0 ? take_word(apply, (char *)(uintptr_t)options.value) : TR_EXIT_OK;
+        if (status != TR_EXIT_OK)
+            return status;
         apply->node = options.id == OPTION_NODE ? options.value : apply->node;
         apply->secret_file = options.id == OPTION_SECRET ? options.value : apply->secret_file;
         apply->is_dry |= options.id == OPTION_DRY;
@@ -484,26 +525,40 @@ static enum tr_exit read_options(struct tr_apply *apply, int argc, char **argv)
     }
     if (step == TR_OPTIONS_BAD)
         return TR_EXIT_USAGE;
-    if (apply->target.path == NULL && !apply->is_help)
-        return tr_usage_error(TR_APPLY_COMMAND,
+    if (apply->verb == TR_VERB_APPLY && apply->target.path == NULL && !apply->is_help)
+        return tr_usage_error(apply->command,
                               "needs a file with the nodes that the cluster shall have");
+    if (apply->verb != TR_VERB_APPLY && apply->address_count == 0 && !apply->is_help)
+        return tr_usage_error(apply->command, "needs the HOST:PORT of a node, or of several");
     return TR_EXIT_OK;
+}
+
+static enum tr_exit run(struct tr_apply *apply)
+{
+    bool is_file = apply->verb == TR_VERB_APPLY;
+    if (is_file && !tr_target_read(apply->command, &apply->target))
+        return TR_EXIT_USAGE;
+    if (!tr_secret_read(apply->command, apply->secret_file, apply->secret) ||
+        (!is_file && !tr_apply_find_target(apply)))
+        return TR_EXIT_FAILED;
+    return carry_out(apply);
 }
 
 enum tr_exit tr_command_cluster_apply(int argc, char **argv)
 {
-    struct tr_apply apply = {0};
+    struct tr_apply apply = {.verb = TR_VERB_APPLY, .command = "cluster apply"};
+    if (strcmp(argv[0], "join") == 0)
+        apply = (struct tr_apply){.verb = TR_VERB_JOIN, .command = "cluster join"};
+    else if (strcmp(argv[0], "leave") == 0)
+        apply = (struct tr_apply){.verb = TR_VERB_LEAVE, .command = "cluster leave"};
     enum tr_exit status = read_options(&apply, argc, argv);
     if (status == TR_EXIT_OK && apply.is_help)
         tr_help_print(stdout, "cluster");
-    else if (status == TR_EXIT_OK && !tr_target_read(TR_APPLY_COMMAND, &apply.target))
-        status = TR_EXIT_USAGE;
     else if (status == TR_EXIT_OK)
-        status = tr_secret_read(TR_APPLY_COMMAND, apply.secret_file, apply.secret)
-                     ? carry_out(&apply)
-                     : TR_EXIT_FAILED;
+        status = run(&apply);
     tr_members_free(&apply.members);
     tr_target_free(&apply.target);
+    free(apply.addresses);
     free(apply.staying);
     return status;
 }

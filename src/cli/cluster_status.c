@@ -114,7 +114,8 @@ struct summary {
     size_t deaf; /* pairs that do not hear each other, though both answer here */
     bool is_other;
     bool is_rebalancing;
-    bool is_changing; /* somebody joins or leaves */
+    bool is_changing;           /* somebody joins or leaves */
+    const struct tr_told *word; /* of who has the highest epoch; NULL: nobody answers */
 };
 
 /* A node that answers, and that another one does not hear. */
@@ -135,12 +136,13 @@ static struct summary summarize(const struct tr_cluster_members *members)
         summary.down += !told->is_reached && !has_left;
         summary.starting += told->is_reached && strcmp(told->state, "up") != 0;
         summary.is_rebalancing |= told->is_rebalancing;
+        if (told->is_reached && (summary.word == NULL || told->epoch > summary.word->epoch))
+            summary.word = told;
         for (size_t k = 0; k < told->seen_count; k++) {
-            const char *role = told->seen[k].role;
             summary.deaf += is_deaf_to(members, &told->seen[k]);
-            summary.is_changing |= strcmp(role, "joining") == 0 || strcmp(role, "leaving") == 0;
         }
     }
+    summary.is_changing = summary.word != NULL && summary.word->is_changing;
     return summary;
 }
 
@@ -179,7 +181,38 @@ static void print_behind(const struct tr_cluster_members *members)
     }
 }
 
-static void print_verdict(const struct summary *summary)
+/* Who is waited for, and what for. */
+static void print_change(const struct tr_cluster_members *members, const struct tr_told *word)
+{
+    const struct tr_cluster_member *member = tr_members_find(members, word->waits_for);
+    printf("a change is under way, epoch %llu, and goes on by itself",
+           (unsigned long long)word->epoch);
+    if (member == NULL || word->waits_for[0] == '\0')
+        puts("");
+    else if (!member->told.is_reached)
+        printf(": it waits for %s, which is down; bring it back, or say that it is lost (tryst "
+               "cluster leave --force)\n",
+               word->waits_for);
+    else if (member->told.to_rebalance == 0)
+        printf(": it waits for %s, which is not done yet\n", word->waits_for);
+    else
+        printf(": it waits for %s, which has %llu timers to move\n", word->waits_for,
+               (unsigned long long)member->told.to_rebalance);
+}
+
+/* Whose configuration asks for something that has to wait. */
+static void print_waiting(const struct tr_cluster_members *members)
+{
+    for (size_t i = 0; i < members->count; i++) {
+        if (members->list[i].told.has_waiting)
+            printf("the configuration of %s asks for a change that has to wait: a member is down "
+                   "or of "
+                   "an older version, another change is under way, or nobody would stay\n",
+                   members->list[i].address);
+    }
+}
+
+static void print_verdict(const struct tr_cluster_members *members, const struct summary *summary)
 {
     if (summary->down > 0)
         printf("%zu node%s down: what %s would pop is popped by others, and what %s is kept\n",
@@ -189,11 +222,10 @@ static void print_verdict(const struct summary *summary)
         printf("%zu node%s starting or stopping\n", summary->starting,
                summary->starting == 1 ? " is" : "s are");
     if (summary->is_other)
-        puts("the nodes do not agree on who belongs to the cluster (see the column view): give all "
-             "of them the same list (tryst cluster apply)");
+        puts("the nodes do not agree yet on who belongs to the cluster (see the column view): they "
+             "tell each other when they are linked");
     else if (summary->is_changing)
-        puts("a change is under way: 'tryst cluster apply' with the same file goes on with it, and "
-             "finishes it");
+        print_change(members, summary->word);
     else if (summary->is_rebalancing)
         puts("timers are on their way to where they belong");
     else if (is_well(summary))
@@ -214,14 +246,22 @@ static void print_text(const struct tr_cluster_members *members, const struct su
     putchar('\n');
     print_deaf(members);
     print_behind(members);
-    print_verdict(summary);
+    print_waiting(members);
+    print_verdict(members, summary);
 }
 
 static void print_json(const struct tr_cluster_members *members, const struct summary *summary)
 {
-    printf("{\"well\":%s,\"changing\":%s,\"views-differ\":%s,\"nodes\":[",
+    printf("{\"well\":%s,\"changing\":%s,\"views-differ\":%s,\"epoch\":%llu,\"waits-for\":",
            is_well(summary) ? "true" : "false", summary->is_changing ? "true" : "false",
-           summary->is_other ? "true" : "false");
+           summary->is_other ? "true" : "false",
+           summary->word == NULL ? 0ULL : (unsigned long long)summary->word->epoch);
+    const char *waits_for = summary->word == NULL ? "" : summary->word->waits_for;
+    if (waits_for[0] == '\0')
+        fputs("null", stdout);
+    else
+        tr_json_string(stdout, waits_for, strlen(waits_for));
+    fputs(",\"nodes\":[", stdout);
     for (size_t i = 0; i < members->count; i++) {
         const struct tr_told *told = &members->list[i].told;
         const char *address = members->list[i].address;
@@ -339,7 +379,7 @@ enum tr_exit tr_command_cluster(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "status") == 0)
         return tr_command_cluster_status(argc - 1, argv + 1);
-    if (strcmp(what, "apply") == 0)
+    if (strcmp(what, "apply") == 0 || strcmp(what, "join") == 0 || strcmp(what, "leave") == 0)
         return tr_command_cluster_apply(argc - 1, argv + 1);
     if (strcmp(what, "resync") == 0)
         return resync(argc - 1, argv + 1);
@@ -347,5 +387,6 @@ enum tr_exit tr_command_cluster(int argc, char **argv)
         tr_help_print(stdout, "cluster");
         return TR_EXIT_OK;
     }
-    return tr_usage_error("cluster", "status, apply or resync?; 'tryst help cluster' tells more");
+    return tr_usage_error("cluster",
+                          "status, join, leave, apply or resync?; 'tryst help cluster' tells more");
 }

@@ -33,7 +33,7 @@ static bool find_contact(const struct tr_apply *apply, char contact[TR_MEMBER_NA
     }
     for (size_t i = 0; i < apply->target.count; i++) {
         struct tr_told told;
-        if (!tr_told_ask(TR_APPLY_COMMAND, apply->target.list[i], true, &told))
+        if (!tr_told_ask(apply->command, apply->target.list[i], true, &told))
             continue;
         bool knows_others = told.seen_count > 0;
         tr_told_free(&told);
@@ -43,10 +43,57 @@ static bool find_contact(const struct tr_apply *apply, char contact[TR_MEMBER_NA
             return true;
     }
     if (contact[0] == '\0')
-        tr_failure(TR_APPLY_COMMAND,
-                   "no node of %s can be reached; --node names one of the cluster",
+        tr_failure(apply->command, "no node of %s can be reached; --node names one of the cluster",
                    apply->target.path);
     return contact[0] != '\0';
+}
+
+static void add_target(struct tr_apply *apply, const char *address)
+{
+    struct tr_target *target = &apply->target;
+    if (tr_target_has(target, address))
+        return;
+    target->list = tr_reallocate(target->list, target->count + 1, sizeof *target->list);
+    snprintf(target->list[target->count++], TR_MEMBER_NAME, "%s", address);
+}
+
+bool tr_apply_is_named(const struct tr_apply *apply, const char *address)
+{
+    for (size_t i = 0; i < apply->address_count; i++) {
+        if (strcmp(apply->addresses[i], address) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void add_member(struct tr_apply *apply, const char *address, const char *role)
+{
+    bool is_in = strcmp(role, "staying") == 0 || strcmp(role, "joining") == 0;
+    if (is_in && !(apply->verb == TR_VERB_LEAVE && tr_apply_is_named(apply, address)))
+        add_target(apply, address);
+}
+
+bool tr_apply_find_target(struct tr_apply *apply)
+{
+    struct tr_told told;
+    const char *contact = tr_node_address_or_default(apply->node);
+    if (!tr_told_ask(apply->command, contact, false, &told))
+        return false;
+    apply->node = contact;
+    add_member(apply, told.node, told.role);
+    for (size_t i = 0; i < told.seen_count; i++)
+        add_member(apply, told.seen[i].address, told.seen[i].role);
+    for (size_t i = 0; apply->verb == TR_VERB_JOIN && i < apply->address_count; i++)
+        add_target(apply, apply->addresses[i]);
+    bool is_known = true;
+    for (size_t i = 0; apply->verb == TR_VERB_LEAVE && i < apply->address_count; i++) {
+        if (strcmp(tr_told_role(&told, apply->addresses[i]), "gone") != 0)
+            continue;
+        is_known = false;
+        tr_failure(apply->command, "%s is no node of this cluster", apply->addresses[i]);
+    }
+    tr_told_free(&told);
+    return is_known;
 }
 
 static void note_staying(struct tr_apply *apply, const char *address)
@@ -96,7 +143,7 @@ static bool add_seen(struct tr_apply *apply, size_t index)
             tr_members_find(&apply->members, told.seen[i].address) != NULL)
             continue;
         struct tr_cluster_member *member = tr_members_add(&apply->members, told.seen[i].address);
-        tr_told_ask(TR_APPLY_COMMAND, member->address, true, &member->told);
+        tr_told_ask(apply->command, member->address, true, &member->told);
         return true;
     }
     return false;
@@ -107,9 +154,10 @@ bool tr_apply_survey(struct tr_apply *apply)
 {
     char contact[TR_MEMBER_NAME];
     struct tr_told told;
-    if (!find_contact(apply, contact) || !tr_told_ask(TR_APPLY_COMMAND, contact, false, &told))
+    if (!find_contact(apply, contact) || !tr_told_ask(apply->command, contact, false, &told))
         return false;
     snprintf(contact, sizeof contact, "%s", told.node);
+    snprintf(apply->cluster, sizeof apply->cluster, "%s", told.cluster);
     tr_members_add(&apply->members, contact)->told = told;
     for (size_t i = 0; i < apply->members.count && apply->members.count <= NODES_MAX;)
         i = add_seen(apply, i) ? 0 : i + 1;
@@ -120,10 +168,10 @@ bool tr_apply_survey(struct tr_apply *apply)
         if (tr_members_find(&apply->members, apply->target.list[i]) != NULL)
             continue;
         struct tr_cluster_member *member = tr_members_add(&apply->members, apply->target.list[i]);
-        tr_told_ask(TR_APPLY_COMMAND, member->address, true, &member->told);
+        tr_told_ask(apply->command, member->address, true, &member->told);
     }
     if (apply->members.count > NODES_MAX)
-        tr_failure(TR_APPLY_COMMAND, "these are more than %d nodes, and no cluster has so many",
+        tr_failure(apply->command, "these are more than %d nodes, and no cluster has so many",
                    NODES_MAX);
     return apply->members.count <= NODES_MAX;
 }

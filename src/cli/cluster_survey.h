@@ -7,9 +7,13 @@
 #include "cli/members.h"
 #include "cli/target.h"
 
-#define TR_APPLY_COMMAND "cluster apply"
+enum tr_verb { TR_VERB_APPLY, TR_VERB_JOIN, TR_VERB_LEAVE };
 
 struct tr_apply {
+    enum tr_verb verb;
+    const char *command; /* for messages */
+    char **addresses;    /* of join and leave */
+    size_t address_count;
     struct tr_target target;
     const char *node;
     const char *secret_file;
@@ -21,11 +25,16 @@ struct tr_apply {
     struct tr_cluster_members members; /* old and new */
     char (*staying)[TR_MEMBER_NAME];   /* of the target, those that are there already */
     size_t staying_count;
-    char view[20]; /* that all should have, once one has said it */
+    char cluster[20]; /* that is to be changed */
 };
 
 bool tr_apply_is_target(const struct tr_apply *apply, const char *address);
 bool tr_apply_is_staying(const struct tr_apply *apply, const char *address);
+bool tr_apply_is_named(const struct tr_apply *apply, const char *address); /* of join and leave */
+
+/* Of join and leave: the nodes that the cluster shall have, by what one of them says. False: nobody
+ * answers, and that was said. */
+bool tr_apply_find_target(struct tr_apply *apply);
 
 /* Asks every node of the old and the new cluster. False: nobody answers, and that was said. */
 bool tr_apply_survey(struct tr_apply *apply);

@@ -9,6 +9,7 @@
 #include "cli/node.h"
 #include "cli/options.h"
 #include "wire/log_repair.h"
+#include "wire/roster.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -156,6 +157,24 @@ static void dump_pair(enum tr_log_type type, const struct tr_pair *pair)
         printf(" callback %.*s", (int)pair->callback.size, pair->callback.text);
 }
 
+static void dump_roster(struct tr_span bytes)
+{
+    static const char *const roles[] = {"", "staying", "joining", "leaving", "lost"};
+    struct tr_roster *roster = tr_allocate(1, sizeof *roster);
+    struct tr_reader in = tr_reader_on(bytes.text, bytes.size);
+    tr_get_number(&in, 1); /* whether others share it */
+    if (tr_roster_get(&in, roster)) {
+        printf(" cluster %016llx epoch %llu", (unsigned long long)roster->cluster,
+               (unsigned long long)roster->epoch);
+        for (uint32_t i = 0; i < roster->count; i++)
+            printf(" %.*s %s", (int)roster->nodes[i].address_size, roster->nodes[i].address,
+                   roles[roster->nodes[i].role]);
+    } else {
+        fputs(" damaged", stdout);
+    }
+    free(roster);
+}
+
 static void dump_entry(const struct tr_log_entry *entry)
 {
     static const char *const names[] = {
@@ -167,7 +186,8 @@ static void dump_entry(const struct tr_log_entry *entry)
         [TR_LOG_MEMBER] = "member",     [TR_LOG_OLDEST] = "oldest",
         [TR_LOG_KEY] = "key",           [TR_LOG_KEY_EXPIRY] = "key expiry",
         [TR_LOG_KEY_END] = "key end",   [TR_LOG_KEY_FLOOR] = "key floor",
-        [TR_LOG_KEY_TIME] = "key time",
+        [TR_LOG_KEY_TIME] = "key time", [TR_LOG_ROSTER] = "roster",
+        [TR_LOG_HEEDED] = "heeded",
     };
     const struct tr_record *record = &entry->record;
     printf("  %s", names[entry->type]);
@@ -188,8 +208,10 @@ static void dump_entry(const struct tr_log_entry *entry)
         printf(" %lld", (long long)entry->number);
     if (entry->type == TR_LOG_MEMBER)
         printf(" %.*s", (int)entry->address.size, entry->address.text);
-    if (entry->type >= TR_LOG_KEY)
+    if (entry->type >= TR_LOG_KEY && entry->type <= TR_LOG_KEY_TIME)
         dump_pair(entry->type, &entry->pair);
+    if (entry->type == TR_LOG_ROSTER || entry->type == TR_LOG_HEEDED)
+        dump_roster(entry->address);
     putchar('\n');
 }
 

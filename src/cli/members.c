@@ -110,7 +110,11 @@ static bool read_told(struct tr_json *json, struct tr_told *told)
         TEXT("role", told->role),
         TEXT("state", told->state),
         TEXT("view", told->view),
-        TEXT("view-from", told->view_from),
+        TEXT("cluster", told->cluster),
+        COUNT("epoch", &told->epoch),
+        FLAG("changing", &told->is_changing),
+        FLAG("change-waits", &told->has_waiting),
+        TEXT("waits-for", told->waits_for),
         TEXT("challenge", told->challenge),
         FLAG("has-secret", &told->has_secret),
         FLAG("rebalancing", &told->is_rebalancing),
@@ -156,6 +160,17 @@ void tr_told_free(struct tr_told *told)
 {
     free(told->seen);
     told->seen = NULL;
+}
+
+const char *tr_told_role(const struct tr_told *told, const char *address)
+{
+    if (strcmp(told->node, address) == 0)
+        return told->role;
+    for (size_t i = 0; i < told->seen_count; i++) {
+        if (strcmp(told->seen[i].address, address) == 0)
+            return told->seen[i].role;
+    }
+    return "gone";
 }
 
 struct tr_cluster_member *tr_members_find(const struct tr_cluster_members *members,

@@ -10,7 +10,7 @@
 /* Another node, as one sees it. */
 struct tr_seen {
     char address[TR_MEMBER_NAME];
-    char role[16];  /* staying, joining, leaving or gone */
+    char role[16];  /* staying, joining, leaving, lost or gone */
     char state[32]; /* up, down, or on its way */
     bool has_same_view;
     bool is_behind;
@@ -28,7 +28,11 @@ struct tr_told {
     char role[16];
     char state[32];
     char view[20];
-    char view_from[16];
+    char cluster[20]; /* which it belongs to */
+    uint64_t epoch;
+    bool is_changing;               /* nodes join, leave or are lost */
+    bool has_waiting;               /* its configuration asks for a change that has to wait */
+    char waits_for[TR_MEMBER_NAME]; /* whom the change waits for, or nobody */
     char challenge[20];
     bool has_secret;
     bool is_rebalancing;
@@ -44,6 +48,8 @@ struct tr_told {
  * not said why. */
 bool tr_told_ask(const char *command, const char *address, bool is_quiet, struct tr_told *told);
 void tr_told_free(struct tr_told *told);
+/* What it calls a node, itself too; "gone" if it does not know of it. */
+const char *tr_told_role(const struct tr_told *told, const char *address);
 
 /* A node of the cluster, and what it tells. */
 struct tr_cluster_member {

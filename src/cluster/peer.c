@@ -20,6 +20,11 @@ bool tr_peer_is_up(const struct tr_cluster *cluster, uint16_t member)
     return member == 0 || cluster->peers[member].is_up;
 }
 
+bool tr_peer_heeds(const struct tr_cluster *cluster, uint16_t member)
+{
+    return tr_peer_is_up(cluster, member) && (member == 0 || cluster->peers[member].view != 0);
+}
+
 bool tr_peer_is_serving(const struct tr_cluster *cluster, uint16_t member)
 {
     TR_ASSERT(member < cluster->member_count);
@@ -76,12 +81,25 @@ void tr_peer_frame_sent(struct tr_cluster *cluster, uint16_t index)
     cluster->peers[index].is_sending = false;
 }
 
-void tr_peer_reset(struct tr_cluster *cluster, uint16_t index, struct tr_effects *out)
+static void reset(struct tr_cluster *cluster, uint16_t index, bool is_anew, struct tr_effects *out)
 {
     TR_ASSERT(index != 0 && index < cluster->member_count);
     tr_peer_link_down(cluster, index);
-    if (tr_effects_has_room(out, 1))
-        tr_effects_push(out, TR_EFFECT_LINK_RESET)->of.frame.peer = index;
+    if (!tr_effects_has_room(out, 1))
+        return;
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_LINK_RESET);
+    effect->of.frame.peer = index;
+    effect->of.frame.is_anew = is_anew;
+}
+
+void tr_peer_reset(struct tr_cluster *cluster, uint16_t index, struct tr_effects *out)
+{
+    reset(cluster, index, false, out);
+}
+
+void tr_peer_begin_anew(struct tr_cluster *cluster, uint16_t index, struct tr_effects *out)
+{
+    reset(cluster, index, true, out);
 }
 
 /* ---- greetings ---- */

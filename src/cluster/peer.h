@@ -15,6 +15,8 @@ void tr_peer_link_down(struct tr_cluster *cluster, uint16_t peer);
 void tr_peer_frame_sent(struct tr_cluster *cluster, uint16_t peer);
 /* Gives the link up: the other end, or what it sends, is broken. */
 void tr_peer_reset(struct tr_cluster *cluster, uint16_t peer, struct tr_effects *out);
+/* Likewise, though nothing is wrong: what was said on it so far was not heeded. */
+void tr_peer_begin_anew(struct tr_cluster *cluster, uint16_t peer, struct tr_effects *out);
 
 /* A frame came. True: it is none of this room's, and its entries follow in the reader. */
 bool tr_peer_receive(struct tr_cluster *cluster, const struct tr_event *event,
@@ -33,6 +35,9 @@ void tr_peers_beat_now(struct tr_cluster *cluster); /* what this node says of it
 tr_mono_ms tr_peer_wake_at(const struct tr_cluster *cluster, uint16_t peer);
 
 bool tr_peer_is_up(const struct tr_cluster *cluster, uint16_t member); /* this node is */
+/* Up, and with a view: who has none waits to be taken in, has nothing of the cluster's, and heeds
+ * nothing that it is sent. */
+bool tr_peer_heeds(const struct tr_cluster *cluster, uint16_t member);
 /* Up, and neither starting nor stopping: what is new there will pop. */
 bool tr_peer_is_serving(const struct tr_cluster *cluster, uint16_t member);
 /* It pops, or has said that it is about to: that it does so may not have been heard yet. */

@@ -112,6 +112,8 @@ static enum tr_log_verdict apply(struct tr_log *log, struct tr_log_entry *entry,
     case TR_LOG_KEY_END:
     case TR_LOG_KEY_FLOOR:
     case TR_LOG_KEY_TIME:
+    case TR_LOG_ROSTER:
+    case TR_LOG_HEEDED:
         return log->hooks.apply(log->hooks.context, entry, segment);
     case TR_LOG_OFFSET: /* the last one was read before, and the time is set by it */
     case TR_LOG_PADDING:

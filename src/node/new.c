@@ -4,6 +4,7 @@
 #include "cluster/outbox.h"
 #include "cluster/view.h"
 #include "node/keys.h"
+#include "node/members.h"
 #include "node/parts.h"
 #include "node/peers.h"
 #include "node/recover.h"
@@ -107,6 +108,17 @@ static bool carve_cluster(struct tr_node *node, struct tr_memory *memory)
     node->replication.dropped = carve_recent(memory, limits->drops);
     cluster->frames = carve(memory, TR_FRAMES_SIZE);
     cluster->message_free = TR_QUEUE_END;
+    struct tr_membership *membership = &node->membership;
+    membership->roster = carve(memory, sizeof *membership->roster);
+    membership->heeded = carve(memory, sizeof *membership->heeded);
+    membership->configured = carve(memory, sizeof *membership->configured);
+    membership->scratch = carve(memory, sizeof *membership->scratch);
+    membership->bytes = carve(memory, 1 + TR_ROSTER_SIZE_MAX);
+    membership->standings = carve(memory, TR_LOG_NODES_MAX * sizeof *membership->standings);
+    if (membership->roster == NULL || membership->heeded == NULL ||
+        membership->configured == NULL || membership->scratch == NULL ||
+        membership->bytes == NULL || membership->standings == NULL)
+        return false;
     return cluster->frames != NULL;
 }
 
@@ -137,6 +149,11 @@ static void set_cluster(struct tr_node *node)
     cluster->address = node->config.address;
     cluster->entry_max = node->config.opaque_max;
     tr_peers_hooks(node);
+    struct tr_membership *membership = &node->membership;
+    membership->cluster = cluster;
+    membership->time = &node->time;
+    membership->log = &node->log;
+    tr_members_hooks(node);
 }
 
 static void set_replication(struct tr_node *node)

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "cluster/cluster.h"
+#include "cluster/membership.h"
 #include "kv/kv.h"
 #include "log/log.h"
 #include "node/node.h"
@@ -38,6 +39,12 @@ struct tr_node {
     struct tr_arena arena;
     struct tr_log log;
     struct tr_cluster cluster;
+    struct tr_membership membership;
+    bool is_view_due;     /* the roster has changed, and the view has yet to */
+    bool is_guest;        /* of others, which are about to take it in */
+    uint64_t viewed_id;   /* of the roster that the view is of */
+    tr_mono_ms viewed_ms; /* since when */
+    uint64_t quiet_id;    /* of the roster: no request of an earlier one is under way */
     struct tr_replication replication;
     struct tr_pops pops;
     struct tr_timers timers;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/peers.h"
 
+#include "cluster/gossip.h"
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "node/parts.h"
@@ -63,6 +64,14 @@ static void fill_beat(void *context, uint16_t index, struct tr_frame *frame)
     frame->of.beat.disk_fill = node->log.is_refused || node->replication.has_missed ? DISK_FULL : 0;
     frame->of.beat.flags = beat_flags(node, index);
     frame->of.beat.popping_from_ms = node->replication.popping_from_ms;
+    frame->of.beat.has_roster = node->cluster.peers[index].version >= 3;
+    if (!frame->of.beat.has_roster)
+        return;
+    const struct tr_roster *roster = node->membership.roster;
+    frame->of.beat.cluster = roster->cluster;
+    frame->of.beat.epoch = roster->epoch;
+    frame->of.beat.roster_id = roster->id;
+    frame->of.beat.flags |= node->membership.is_settled ? TR_BEAT_SETTLED : 0;
 }
 
 static void beat_heard(void *context, uint16_t index, const struct tr_frame *frame,
@@ -71,6 +80,9 @@ static void beat_heard(void *context, uint16_t index, const struct tr_frame *fra
     struct tr_node *node = context;
     const struct tr_peer *peer = &node->cluster.peers[index];
     struct tr_progress *progress = &node->replication.progress[index];
+    tr_gossip_hear(&node->membership, index, frame);
+    if (node->cluster.view.count == 0)
+        return;
     if (node->kv.book.index.count == 0 && tr_samples_follow(&node->timers))
         tr_wheel_clear(&node->kv.wheel, node->time.steady_ms);
     if (has_another_view)
@@ -115,6 +127,9 @@ static void store_lost(void *context, uint16_t index)
 static void greeted(void *context, uint16_t index)
 {
     struct tr_node *node = context;
+    tr_gossip_greeted(&node->membership, index);
+    if (node->cluster.view.count == 0)
+        return;
     node->pops.claimants[index].backlog_until_ms = 0;
     node->replication.progress[index].unnoted_until_ms = 0;
     if (node->replication.is_serving)
@@ -188,17 +203,19 @@ static void run(struct tr_node *node, uint16_t index, struct tr_effects *out)
     const struct tr_peer *peer = &cluster->peers[index];
     bool is_stopping = node->phase == PHASE_DRAINING;
     tr_peer_look(cluster, index, out);
-    if (peer->link == LINK_GREETED) {
+    if (peer->link == LINK_GREETED && cluster->view.count > 0) {
         tr_antientropy_run(replication, index);
         tr_walk_run(replication, index);
     }
-    if (peer->is_up && may_say_more(node, index))
+    if (tr_peer_heeds(cluster, index) && may_say_more(node, index))
         tr_pending_run(&node->replication, index);
     if (!tr_peer_greet(cluster, index, out))
         return;
     if (node->time.now_ms >= peer->beat_ms && !(is_stopping && peer->count > 0) &&
         has_sent_claims(node, index, out))
         tr_peer_beat(cluster, index, out);
+    if (tr_gossip_wants_to_send(&node->membership, index) && tr_outbox_has_frame_room(cluster, out))
+        tr_gossip_send(&node->membership, index, out);
     if (tr_antientropy_has_sums(replication, index) && tr_outbox_has_frame_room(cluster, out))
         tr_antientropy_send_sums(replication, index, out);
     tr_outbox_send_all(cluster, index, out);
@@ -233,12 +250,14 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
     uint16_t peer = event->of.frame.peer;
     struct tr_reader reader;
     struct tr_frame frame;
-    if (node->is_stop_logged || node->cluster.view.count == 0)
-        return; /* after a clean stop nothing more is written; before there is a view, nothing */
-    if (!tr_peer_receive(&node->cluster, event, &frame, &reader, out))
-        return;
-    tr_samples_hear(&node->timers, &frame, reader);
-    tr_receive_frame(&node->replication, peer, &frame, &reader, out);
+    if (node->is_stop_logged || !tr_peer_receive(&node->cluster, event, &frame, &reader, out))
+        return; /* after a clean stop nothing more is written */
+    if (frame.kind == TR_FRAME_ROSTER) {
+        tr_gossip_take(&node->membership, &reader);
+    } else if (node->cluster.view.count > 0) { /* before there is a view, nothing is stored */
+        tr_samples_hear(&node->timers, &frame, reader);
+        tr_receive_frame(&node->replication, peer, &frame, &reader, out);
+    }
     if (reader.is_short)
         tr_peer_reset(&node->cluster, peer, out);
 }

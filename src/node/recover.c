@@ -3,6 +3,7 @@
 #include "node/recover.h"
 
 #include "cluster/member.h"
+#include "cluster/roster_log.h"
 #include "kv/expire.h"
 #include "kv/replay.h"
 #include "kv/store.h"
@@ -54,6 +55,9 @@ static uint32_t put_members(void *context, struct tr_writer *writer)
 static enum tr_log_verdict apply_once(struct tr_node *node, struct tr_log_entry *entry,
                                       uint64_t segment)
 {
+    if (entry->type == TR_LOG_ROSTER || entry->type == TR_LOG_HEEDED)
+        return tr_roster_log_restore(&node->membership, entry, segment) ? TR_LOG_SOUND
+                                                                        : TR_LOG_DAMAGED;
     if (entry->type >= TR_LOG_KEY)
         return tr_kv_replay(&node->kv, entry, segment);
     return tr_replay_entry(&node->timers, entry, segment);
@@ -78,6 +82,8 @@ static enum tr_log_verdict apply(void *context, struct tr_log_entry *entry, uint
 static void copy_oldest(void *context, uint64_t *cursor)
 {
     struct tr_node *node = context;
+    if (!tr_roster_log_copy(&node->membership))
+        return;
     if (!node->is_copying_keys) {
         tr_timers_copy_oldest(&node->timers, cursor);
         node->is_copying_keys = *cursor == 0;
@@ -110,6 +116,7 @@ static void finish(struct tr_node *node, struct tr_effects *out)
     node->timers.id_counter = (uint32_t)tr_random_below(&node->random, 1u << 20);
     node->cluster.members_logged =
         node->cluster.member_count; /* in the header of the segment that begins */
+    node->is_view_due = node->membership.roster->epoch > 0;
     node->phase = PHASE_OPENING;
 }
 

@@ -17,7 +17,7 @@ void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_pe
     const struct tr_progress *progress = &node->replication.progress[member];
     *seen = (struct tr_node_peer){
         .address = tr_member_address(cluster, member),
-        .role = cluster->members[member].role,
+        .role = tr_roster_role(node->membership.roster, tr_member_address(cluster, member)),
         .is_linked = peer->link != LINK_DOWN,
         .is_up = tr_peer_is_up(cluster, member),
         .is_serving = tr_peer_is_serving(cluster, member),
@@ -103,7 +103,8 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->is_ready = node->phase == PHASE_READY;
     stats->is_disk_full = node->log.is_refused;
     stats->is_log_full = node->log.is_exhausted;
-    stats->is_serving = node->phase == PHASE_READY && node->replication.is_serving;
+    stats->is_serving = node->phase == PHASE_READY && tr_replication_is_open(&node->replication);
+    stats->is_guest = node->is_guest || !tr_membership_is_in(&node->membership);
     stats->is_popping = node->phase == PHASE_READY && tr_replication_is_popping(&node->replication);
     stats->operations = node->replication.operation_count;
     stats->keys = node->kv.stats.keys;

@@ -11,6 +11,7 @@
 #include "log/reclaim.h"
 #include "log/segment.h"
 #include "node/durable.h"
+#include "node/members.h"
 #include "node/parts.h"
 #include "node/peers.h"
 #include "node/recover.h"
@@ -98,49 +99,10 @@ static void configure(struct tr_node *node, const struct tr_node_config *config)
     node->replication.config.tombstone_keep_ms = config->tombstone_keep_ms;
 }
 
-/* Others were there before: this one has come to them, whatever it is called by now. */
-static bool has_joined(const struct tr_node *node)
-{
-    TR_ASSERT(node->cluster.view.count > 0);
-    bool has_others = false;
-    for (uint32_t i = 1; i < node->cluster.member_count; i++)
-        has_others |= node->cluster.members[i].role == TR_ROLE_STAYING ||
-                      node->cluster.members[i].role == TR_ROLE_LEAVING;
-    bool is_joining = node->cluster.members[0].role == TR_ROLE_JOINING;
-    if (has_others && !is_joining)
-        tr_cover(&node->trial, RULE_JOINED_LATE);
-    return is_joining || has_others;
-}
-
-static void change_view(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
-{
-    bool is_first = node->cluster.view.count == 0;
-    bool was_alone = !tr_view_has_others(&node->cluster);
-    if (!tr_view_set(&node->cluster, event->of.view.nodes, event->of.view.count)) {
-        tr_note(out, TR_NOTE_VIEW_REFUSED, 0, 0);
-        return;
-    }
-    if (tr_cluster_is_alone(&node->cluster)) { /* it missed nothing, and all is where it belongs */
-        tr_catchup_end(&node->replication);
-        return;
-    }
-    /* One that was alone and to which others come has missed nothing. One that joins them has. */
-    bool is_joining = was_alone && has_joined(node);
-    if (is_joining || (is_first && !node->replication.is_serving)) {
-        node->timers.is_clock_checked |=
-            node->replication.is_serving; /* there are timers by its clock as it is */
-        node->replication.is_serving = false;
-        tr_catchup_begin(&node->replication);
-    }
-    node->replication.rebalance.is_rebalancing = true;
-    node->replication.rebalance.changed_ms = node->time.now_ms;
-    tr_rebalance_again(&node->replication);
-    tr_peers_beat_now(&node->cluster);
-}
-
 static void run_cluster(struct tr_node *node, struct tr_effects *out)
 {
     TR_ASSERT(node->phase == PHASE_READY || node->phase == PHASE_DRAINING);
+    tr_members_run(node, out);
     if (node->cluster.view.count == 0)
         return; /* whom it is to hear from is not known yet */
     tr_members_log(&node->cluster);
@@ -215,7 +177,7 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
         configure(node, event->of.config);
         return;
     case TR_EVENT_VIEW_CHANGED:
-        change_view(node, event, out);
+        tr_membership_configure(&node->membership, event->of.view.nodes, event->of.view.count);
         return;
     case TR_EVENT_LINK_UP:
         tr_peer_link_up(&node->cluster, event->of.frame.peer);
@@ -297,6 +259,8 @@ static tr_mono_ms cluster_wake_at(const struct tr_node *node)
     tr_mono_ms claims = tr_claim_wake_at(&node->pops);
     tr_mono_ms wake = peers < operations ? peers : operations;
     wake = claims < wake ? claims : wake;
+    if (!node->is_stop_logged && node->membership.look_ms < wake)
+        wake = node->membership.look_ms;
     tr_mono_ms rebalance = tr_rebalance_wake_at(&node->replication);
     wake = rebalance < wake ? rebalance : wake;
     return wake < catchup ? wake : catchup;

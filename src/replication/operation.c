@@ -329,6 +329,19 @@ void tr_operations_look(struct tr_replication *replication)
     replication->operations_ms = replication->time->now_ms;
 }
 
+bool tr_operations_are_older(const struct tr_replication *replication, tr_mono_ms at_ms)
+{
+    TR_ASSERT(at_ms <= replication->time->now_ms);
+    uint32_t left = replication->operation_count;
+    for (uint32_t i = 0; left > 0; i++) {
+        const struct tr_operation *operation = &replication->operations[i];
+        if (operation->number != 0 && operation->started_ms <= at_ms)
+            return true;
+        left -= operation->number != 0;
+    }
+    return false;
+}
+
 tr_mono_ms tr_operations_wake_at(const struct tr_replication *replication)
 {
     TR_ASSERT(replication->operation_count <= replication->config.operations_max);

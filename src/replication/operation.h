@@ -89,6 +89,9 @@ struct tr_operation {
 void tr_operation_begin(struct tr_replication *replication, const struct tr_request *request,
                         struct tr_whole *whole, struct tr_effects *out);
 
+/* Whether one that began by this time is under way. */
+bool tr_operations_are_older(const struct tr_replication *replication, tr_mono_ms at_ms);
+
 /* What a node has answered; `held` is what it holds, if it has shown that. */
 void tr_operation_answered(struct tr_replication *replication, uint64_t number, uint16_t member,
                            enum tr_frame_result result, const struct tr_whole *held,

@@ -81,7 +81,7 @@ static void ask_all(struct tr_replication *replication, struct tr_operation *ope
         bool is_up = tr_peer_is_up(replication->cluster, (uint16_t)i);
         operation->is_complete &=
             is_up || !is_wide || replication->cluster->members[i].role == TR_ROLE_NONE;
-        if (!is_asked || !is_up)
+        if (!is_asked || !tr_peer_heeds(replication->cluster, (uint16_t)i))
             continue;
         tr_cover(replication->trial,
                  operation->kind == OPERATION_PERFORM ? RULE_REDRIVEN : RULE_READ);

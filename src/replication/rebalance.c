@@ -425,7 +425,7 @@ static bool next_record(const struct tr_replication *replication, struct tr_inde
 static void report(struct tr_replication *replication, bool is_left, struct tr_effects *out)
 {
     struct tr_rebalance *rebalance = &replication->rebalance;
-    bool is_complete = !is_left;
+    bool is_complete = !is_left && !rebalance->is_behind;
     for (uint32_t i = 1; rebalance->is_asked && i < replication->cluster->member_count; i++) {
         const struct tr_peer *peer = &replication->cluster->peers[i];
         const struct tr_progress *progress = &replication->progress[i];

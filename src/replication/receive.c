@@ -127,6 +127,7 @@ void tr_receive_frame(struct tr_replication *replication, uint16_t peer,
     switch (frame->kind) {
     case TR_FRAME_HELLO:
     case TR_FRAME_BEAT:
+    case TR_FRAME_ROSTER:
         TR_UNREACHABLE("the cluster hears these itself");
     case TR_FRAME_WRITES:
         hear_writes(replication, peer, reader);

@@ -20,7 +20,7 @@ static void ask_to_drop(struct tr_replication *replication, struct tr_operation 
 {
     TR_ASSERT(operation->number != 0);
     if (member == 0 || member == TR_MEMBER_NONE || tr_operation_is_open(operation, member) ||
-        tr_set_has(&record->head, member) || !tr_peer_is_up(replication->cluster, member))
+        tr_set_has(&record->head, member) || !tr_peer_heeds(replication->cluster, member))
         return;
     tr_operation_open(operation, member);
     tr_replication_send(replication, member,

@@ -113,6 +113,7 @@ struct tr_rebalance {
     bool is_asked;         /* by the operator, who wants to hear how it went, */
     tr_mono_ms asked_ms;   /* and when */
     bool is_reported;      /* the operator has heard what the walk waits for */
+    bool is_behind;        /* the configuration asks for nodes that are not yet those of the view */
     uint64_t found;        /* records that are not where they belong, so far in this walk */
     uint64_t to_rebalance; /* `found` of the walk before */
     bool is_missed;        /* outside the walk a record was found out of place: walk again */
@@ -171,7 +172,8 @@ struct tr_replication {
     tr_mono_ms busy_ms; /* of the last request, or pop */
 
     enum tr_catchup catchup;
-    bool is_serving;          /* it has caught up once: clients are served */
+    bool is_serving;          /* it has caught up once: clients are served, */
+    bool is_closed;           /* unless it came back with records and is no member */
     bool was_exhausted;       /* its log, when it was looked at last: */
     bool has_missed;          /* what others said meanwhile was not kept */
     tr_mono_ms catchup_ms;    /* since when it waits to hear what it missed */
@@ -196,6 +198,12 @@ static inline uint32_t tr_replication_slice(const struct tr_replication *replica
 static inline bool tr_replication_is_popping(const struct tr_replication *replication)
 {
     return replication->catchup == CATCHUP_OVER;
+}
+
+/* Clients are served. */
+static inline bool tr_replication_is_open(const struct tr_replication *replication)
+{
+    return replication->is_serving && !replication->is_closed;
 }
 
 /* For assertions: it is another node, and a member. */

@@ -47,6 +47,7 @@ enum tr_note {
     TR_NOTE_VIEW_REFUSED,   /* too many nodes were ever heard of: the view before stays */
     TR_NOTE_REBALANCE_DOWN, /* not all, since a node is down: number = which */
     TR_NOTE_REBALANCE_VIEW, /* not all, since a node has another view: number = which */
+    TR_NOTE_ROSTER,         /* another roster is in force: number = its epoch */
     TR_NOTE_STOOD_STILL,    /* it had no time to run for as long: number = ms */
 };
 
@@ -103,6 +104,7 @@ struct tr_effect {
             uint16_t peer;
             const uint8_t *bytes;
             size_t size;
+            bool is_anew; /* of LINK_RESET: nothing is wrong, it is only to begin anew */
         } frame;
     } of;
 };

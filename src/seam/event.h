@@ -11,15 +11,11 @@
 #include "base/time.h"
 #include "seam/command.h"
 #include "wire/log.h"
+#include "wire/roster.h"
 #include "wire/timer_body.h"
 #include "wire/timer_id.h"
 
-#define TR_VIEW_NODES_MAX 256 /* of a view */
-
 struct tr_node_config;
-
-/* The new cluster is what stays and what joins; the old one is what stays and what leaves. */
-enum tr_role { TR_ROLE_NONE, TR_ROLE_STAYING, TR_ROLE_JOINING, TR_ROLE_LEAVING };
 
 struct tr_view_node {
     struct tr_span address;
@@ -37,8 +33,8 @@ enum tr_event_kind {
     TR_EVENT_DRAIN_ASKED,
     TR_EVENT_REBALANCE_ASKED, /* now; a note tells how it went */
     TR_EVENT_CONFIGURED,
-    TR_EVENT_VIEW_CHANGED,
-    TR_EVENT_LINK_UP, /* a connection to another node is there, and proven */
+    TR_EVENT_VIEW_CHANGED, /* the configuration was read: these are its nodes */
+    TR_EVENT_LINK_UP,      /* a connection to another node is there, and proven */
     TR_EVENT_LINK_DOWN,
     TR_EVENT_FRAME_RECEIVED,
     TR_EVENT_FRAME_SENT, /* all that were to be sent on that link are on their way */

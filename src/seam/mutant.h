@@ -38,6 +38,9 @@
       "a request's patience does not grow with the links", "calm")                                 \
     X(CATCHUP_IN_HASTE, "catchup-in-haste",                                                        \
       "catching up waits a second, and for no greeting", "slow")                                   \
+    X(ENDS_EARLY, "ends-early", "a change ends while a node still moves its records", "")          \
+    X(LOWER_ROSTER, "lower-roster", "of two rosters of one epoch each node keeps its own", "")     \
+    X(LOST_AWAITED, "lost-awaited", "a change waits for nodes that are lost", "")                  \
     X(DEAF, "deaf",                                                                                \
       "a node whose log was full goes on as if it had missed nothing", "full")                     \
     X(KEY_TOLD_EARLY, "key-told-early", "a key is told of before it is durable", "keys")           \
@@ -107,6 +110,9 @@
     X(SPLIT_OFF, "a failed pop splits off")                                                        \
     X(CATCHUP, "a node catches up")                                                                \
     X(CATCHUP_AGAIN, "a node that stood still catches up again")                                   \
+    X(ROSTER_TAKEN, "a node takes another one's roster")                                           \
+    X(CHANGE_MADE, "a node makes the roster of a change")                                          \
+    X(CHANGE_ENDED, "and the one that ends it")                                                    \
     X(LAST_IN_TURN, "a node that started lately leaves a pop to others")                           \
     X(LATER_STILL, "a node that started lately leaves a pop to one that started before it")        \
     X(CLOCK_CORRECTED, "a node that starts finds that its clock was set")                          \

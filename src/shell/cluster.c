@@ -5,6 +5,7 @@
 #include "shell/peer/links.h"
 #include "shell/peer/neighbours.h"
 #include "shell/view.h"
+#include "wire/address.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +20,27 @@
 
 /* ---- what is in force ---- */
 
+/* A line that is taken away asks for nothing: whoever meant that a node leaves is told how. */
+static void warn_unnamed(const struct tr_daemon *daemon, bool is_start)
+{
+    const struct tr_config *config = &daemon->config;
+    const struct tr_roster *roster = tr_node_roster(daemon->node);
+    for (uint32_t i = 0; config->node_count > 0 && i < roster->count; i++) {
+        struct tr_span address = tr_roster_address(roster, i);
+        if (roster->nodes[i].role == TR_ROLE_STAYING && !tr_config_names(config, address))
+            tr_say(is_start ? TR_INFO : TR_WARNING,
+                   "[cluster] does not name %.*s, which is a member and stays one: to let it go, "
+                   "give it a line 'leaving = %.*s', or use tryst cluster leave",
+                   (int)address.size, address.text, (int)address.size, address.text);
+    }
+}
+
 void tr_cluster_set_view(struct tr_daemon *daemon)
 {
     const struct tr_config *config = &daemon->config;
     struct tr_view_node nodes[TR_VIEW_NODES_MAX + 1];
     struct tr_event event = {.kind = TR_EVENT_VIEW_CHANGED, .has_more = true};
+    bool is_start = !daemon->has_view;
     daemon->has_view = true;
     for (uint32_t i = 0; i < config->node_count; i++) {
         const char *address = config->nodes[i].address;
@@ -33,17 +50,14 @@ void tr_cluster_set_view(struct tr_daemon *daemon)
         nodes[0].role = TR_ROLE_STAYING; /* there is nobody to join, or to leave to */
     nodes[config->node_count] =
         (struct tr_view_node){{config->localhost, strlen(config->localhost)}, TR_ROLE_STAYING};
-    if (!tr_config_names_itself(config))
-        tr_say(TR_WARNING,
-               "[cluster] does not name this node, %s: it hands its timers over to the others",
-               config->localhost);
-    if (tr_config_is_open(config))
-        tr_say(TR_WARNING,
-               "this cluster serves beyond loopback and has no [cluster] secret-file: whoever can "
-               "send from a node's address is taken for that node");
     event.of.view.nodes = nodes;
     event.of.view.count = config->node_count > 0 ? config->node_count : 1;
     tr_daemon_step(daemon, &event);
+    warn_unnamed(daemon, is_start);
+    if (tr_config_is_open(config, tr_node_roster(daemon->node)->count))
+        tr_say(TR_WARNING,
+               "this cluster serves beyond loopback and has no [cluster] secret-file: whoever can "
+               "send from a node's address is taken for that node");
     tr_links_look(daemon->links);
 }
 
@@ -97,7 +111,7 @@ static void put_signed(struct tr_writer *out, const char *name, int64_t value)
 
 static const char *role_text(enum tr_role role)
 {
-    static const char *const texts[] = {"gone", "staying", "joining", "leaving"};
+    static const char *const texts[] = {"gone", "staying", "joining", "leaving", "lost"};
     return texts[role];
 }
 
@@ -147,6 +161,25 @@ static void put_challenge(struct tr_daemon *daemon, struct tr_writer *out)
     tr_put_text(out, "\"");
 }
 
+static void put_roster(const struct tr_daemon *daemon, struct tr_writer *out)
+{
+    const struct tr_roster *roster = tr_node_roster(daemon->node);
+    uint16_t who = TR_MEMBER_NONE;
+    tr_put_text(out, ",\"cluster\":\"");
+    tr_put_hex(out, roster->cluster, 16);
+    tr_put_text(out, "\"");
+    put_count(out, "epoch", roster->epoch);
+    tr_put_text(out, ",\"roster\":\"");
+    tr_put_hex(out, roster->id, 16);
+    tr_put_text(out, "\"");
+    put_flag(out, "changing", tr_roster_is_changing(roster));
+    put_flag(out, "change-waits", tr_node_is_behind(daemon->node));
+    if (!tr_node_is_waiting_for(daemon->node, &who) || who == TR_MEMBER_NONE)
+        return;
+    tr_put_text(out, ",\"waits-for\":");
+    tr_put_json_string(out, tr_node_member_address(daemon->node, who));
+}
+
 void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out)
 {
     struct tr_node_stats stats;
@@ -162,7 +195,7 @@ void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out)
     tr_put_text(out, ",\"view\":\"");
     tr_put_hex(out, tr_node_view(node), 16);
     tr_put_text(out, "\"");
-    put_member(out, "view-from", daemon->config.is_applied ? "apply" : "configuration");
+    put_roster(daemon, out);
     put_flag(out, "has-secret", daemon->config.secret[0] != '\0');
     put_challenge(daemon, out);
     put_count(out, "held", stats.timers + stats.debts + stats.dead);
@@ -209,6 +242,88 @@ static bool is_proven(struct tr_daemon *daemon, struct tr_span given, struct tr_
     return is_whole && tr_proof_equals(expected, proof);
 }
 
+/* Why a change was not made. */
+static void explain(const struct tr_daemon *daemon, enum tr_change result, uint16_t who,
+                    struct tr_problem *problem)
+{
+    char name[TR_HOST_MAX + 8] = "a node";
+    if (who != TR_MEMBER_NONE) {
+        struct tr_span address = tr_node_member_address(daemon->node, who);
+        snprintf(name, sizeof name, "%.*s", (int)address.size, address.text);
+    }
+    switch (result) {
+    case TR_CHANGE_MADE:
+    case TR_CHANGE_NONE:
+        return;
+    case TR_CHANGE_BUSY:
+        tr_problem_set(problem, 409,
+                       "another change is under way: GET /cluster says which; wait until it is "
+                       "through, or take it back",
+                       NULL);
+        return;
+    case TR_CHANGE_DOWN:
+        tr_problem_set(problem, 503, name,
+                       " is down, or has not heard of the last change: bring it back, or say that "
+                       "it is lost (tryst cluster leave --force)",
+                       NULL);
+        return;
+    case TR_CHANGE_OLDER:
+        tr_problem_set(problem, 409, name, " is of an older version: update it first", NULL);
+        return;
+    case TR_CHANGE_UP:
+        tr_problem_set(problem, 409, name, " is up, and not lost: let it leave, or stop it first",
+                       NULL);
+        return;
+    case TR_CHANGE_FULL:
+        tr_problem_set(problem, 507, "there is no room for so many nodes", NULL);
+        return;
+    case TR_CHANGE_LAST:
+        tr_problem_set(problem, 409, "no node would be left", NULL);
+        return;
+    case TR_CHANGE_GONE:
+        tr_problem_set(problem, 409,
+                       "this node is no member of the cluster itself: ask one that is", NULL);
+        return;
+    }
+}
+
+static bool ask_change(struct tr_daemon *daemon, const struct tr_view_change *change,
+                       struct tr_problem *problem)
+{
+    struct tr_event event = {.kind = TR_EVENT_TICK};
+    uint16_t who = TR_MEMBER_NONE;
+    enum tr_change result = tr_node_ask_change(daemon->node, change->nodes, change->count, &who);
+    explain(daemon, result, who, problem);
+    if (result == TR_CHANGE_MADE) {
+        tr_say(TR_STATUS, "a change of the cluster was asked for, and has begun: epoch %llu",
+               (unsigned long long)tr_node_roster(daemon->node)->epoch);
+        tr_daemon_step(daemon, &event);
+        tr_links_look(daemon->links);
+    }
+    return result == TR_CHANGE_MADE || result == TR_CHANGE_NONE;
+}
+
+/* Keys do not move: a node that holds some is not taken into another cluster. */
+static bool may_join(const struct tr_daemon *daemon, const struct tr_view_change *change,
+                     struct tr_problem *problem)
+{
+    struct tr_node_stats stats;
+    struct tr_span own = tr_node_address(daemon->node);
+    tr_node_stats(daemon->node, &stats);
+    bool is_in = tr_roster_role(tr_node_roster(daemon->node), own) != TR_ROLE_NONE &&
+                 tr_node_roster(daemon->node)->count > 1;
+    for (uint32_t i = 0; !is_in && stats.keys > 0 && i < change->count; i++) {
+        if (!tr_span_equals(change->nodes[i].address, own) ||
+            change->nodes[i].role != TR_ROLE_JOINING)
+            continue;
+        tr_problem_set(problem, 409,
+                       "this node holds keys, which are not moved: remove them first (FLUSHDB)",
+                       NULL);
+        return false;
+    }
+    return true;
+}
+
 bool tr_cluster_apply(struct tr_daemon *daemon, int file, struct tr_span proof, struct tr_span text,
                       struct tr_problem *problem)
 {
@@ -217,24 +332,25 @@ bool tr_cluster_apply(struct tr_daemon *daemon, int file, struct tr_span proof, 
         tr_problem_set(problem, 503, "the node is starting", NULL);
         return false;
     }
-    bool may =
-        has_secret ? is_proven(daemon, proof, text) : tr_neighbours_are_near(daemon->node, file);
+    bool may = has_secret ? is_proven(daemon, proof, text)
+                          : tr_neighbours_are_near(daemon->node, &daemon->config, file);
     if (!may) {
         tr_problem_set(problem, 403,
                        has_secret ? "to set the nodes one must prove to know the cluster's secret"
                                   : "without a [cluster] secret-file the nodes are set from this "
-                                    "machine or from a node of the cluster alone",
+                                    "machine or from a node of the cluster alone, or of the "
+                                    "configuration",
                        NULL);
         daemon->metrics.applies_refused++;
         return false;
     }
-    bool is_check = false;
-    if (!tr_view_apply(&daemon->config, daemon->node, text, &is_check, problem))
-        return false;
+    struct tr_view_change *change = calloc(1, sizeof *change);
+    if (change == NULL)
+        abort();
+    bool is_made = tr_view_read_change(daemon->node, text, change, problem) &&
+                   may_join(daemon, change, problem) &&
+                   (change->is_check || ask_change(daemon, change, problem));
+    free(change);
     daemon->challenge = 0;
-    if (is_check)
-        return true;
-    tr_say(TR_STATUS, "a list of %u nodes was applied", daemon->config.node_count);
-    tr_cluster_set_view(daemon);
-    return true;
+    return is_made;
 }

@@ -488,17 +488,25 @@ uint64_t tr_config_budget(const struct tr_config *config)
     return budget < TR_NODE_MEMORY_LEAST ? TR_NODE_MEMORY_LEAST : budget;
 }
 
-bool tr_config_names_itself(const struct tr_config *config)
+bool tr_config_names(const struct tr_config *config, struct tr_span address)
 {
-    bool is_named = config->node_count == 0;
-    for (uint32_t i = 0; i < config->node_count; i++)
-        is_named |= strcmp(config->nodes[i].address, config->localhost) == 0;
-    return is_named;
+    for (uint32_t i = 0; i < config->node_count; i++) {
+        const char *named = config->nodes[i].address;
+        if (tr_span_equals((struct tr_span){named, strlen(named)}, address))
+            return true;
+    }
+    return false;
 }
 
-bool tr_config_is_open(const struct tr_config *config)
+bool tr_config_names_itself(const struct tr_config *config)
+{
+    struct tr_span own = {config->localhost, strlen(config->localhost)};
+    return config->node_count == 0 || tr_config_names(config, own);
+}
+
+bool tr_config_is_open(const struct tr_config *config, uint32_t nodes)
 {
     bool is_loopback =
         strncmp(config->bind_address, "127.", 4) == 0 || strcmp(config->bind_address, "::1") == 0;
-    return config->node_count > 1 && !is_loopback && config->secret[0] == '\0';
+    return nodes > 1 && !is_loopback && config->secret[0] == '\0';
 }

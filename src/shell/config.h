@@ -46,8 +46,6 @@ struct tr_config {
     char localhost[TR_CONFIG_ADDRESS];
     struct tr_config_node nodes[TR_VIEW_NODES_MAX];
     uint32_t node_count;
-    bool is_applied;     /* these nodes were not read, but set by `tryst cluster apply` */
-    uint64_t configured; /* a hash of those that were read */
 
     char secret[TR_CONFIG_TEXT]; /* empty: there is none */
     char secret_file[TR_CONFIG_TEXT];
@@ -111,10 +109,11 @@ struct tr_config_sources {
 unsigned tr_config_load(struct tr_config *config, const struct tr_config_sources *sources);
 
 /* Whether the list of nodes, if there is one, has this one. */
+bool tr_config_names(const struct tr_config *config, struct tr_span address);
 bool tr_config_names_itself(const struct tr_config *config);
 
 /* Other nodes are there, anybody can reach this one, and nobody has to prove anything. */
-bool tr_config_is_open(const struct tr_config *config);
+bool tr_config_is_open(const struct tr_config *config, uint32_t nodes);
 
 /* Bytes of memory that the node may have. */
 uint64_t tr_config_budget(const struct tr_config *config);

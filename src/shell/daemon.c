@@ -43,11 +43,29 @@ static void finish_recovery(struct tr_daemon *daemon)
     daemon->is_recovered = true;
 }
 
-/* In a cluster it is ready when it has heard what it missed. */
+/* Whoever started this process waits no longer. */
+static void tell_starter(struct tr_daemon *daemon, const char *status)
+{
+    tr_notify(status);
+    if (daemon->sources.ready_file == 0)
+        return;
+    if (write(daemon->sources.ready_file, "r", 1) != 1)
+        tr_say(TR_WARNING, "nobody waits to hear that it is ready");
+    close(daemon->sources.ready_file);
+    daemon->sources.ready_file = 0;
+}
+
+/* In a cluster it is ready when it has heard what it missed. One that waits for others to take it
+ * in is as far as it can get by itself. */
 static void announce(struct tr_daemon *daemon)
 {
     struct tr_node_stats stats;
     tr_node_stats(daemon->node, &stats);
+    if (stats.is_guest && !daemon->is_waiting) {
+        daemon->is_waiting = true;
+        tr_say(TR_STATUS, "no member of the cluster: waits to be taken in");
+        tell_starter(daemon, "READY=1\nSTATUS=waits to be taken in");
+    }
     if (!stats.is_serving)
         return;
     daemon->is_announced = true;
@@ -59,13 +77,7 @@ static void announce(struct tr_daemon *daemon)
            (unsigned long long)stats.timers,
            (unsigned long long)(tr_boot_us() - daemon->started_us) / 1000,
            daemon->disk != NULL ? daemon->config.data_dir : "memory alone");
-    tr_notify("READY=1\nSTATUS=ready");
-    if (daemon->sources.ready_file > 0) {
-        if (write(daemon->sources.ready_file, "r", 1) != 1)
-            tr_say(TR_WARNING, "nobody waits to hear that it is ready");
-        close(daemon->sources.ready_file);
-        daemon->sources.ready_file = 0;
-    }
+    tell_starter(daemon, "READY=1\nSTATUS=ready");
 }
 
 static void refuse_log(struct tr_daemon *daemon, const struct tr_log_check *check)
@@ -134,7 +146,7 @@ static void carry_out(struct tr_daemon *daemon, const struct tr_effect *effect)
         tr_links_send(daemon->links, effect);
         return;
     case TR_EFFECT_LINK_RESET:
-        tr_links_reset(daemon->links, effect->of.frame.peer);
+        tr_links_reset(daemon->links, effect->of.frame.peer, effect->of.frame.is_anew);
         return;
     }
 }
@@ -317,7 +329,7 @@ static void reload(struct tr_daemon *daemon)
     struct tr_config *now = &daemon->config;
     config.has_disk = now->has_disk; /* storage waits for a restart */
     memcpy(config.data_dir, now->data_dir, sizeof config.data_dir);
-    tr_view_choose(&config, now);
+    tr_view_choose(&config);
     now->log_level = config.log_level;
     now->log_json = config.log_json;
     memcpy(now->log_folder, config.log_folder, sizeof now->log_folder);
@@ -338,8 +350,6 @@ static void reload(struct tr_daemon *daemon)
         now->node_count == config.node_count &&
         memcmp(now->nodes, config.nodes, config.node_count * sizeof config.nodes[0]) == 0;
     now->node_count = config.node_count;
-    now->is_applied = config.is_applied;
-    now->configured = config.configured;
     memcpy(now->nodes, config.nodes, sizeof now->nodes);
     tr_say_setup((enum tr_level)now->log_level, now->log_json,
                  now->log_folder[0] != '\0' ? now->log_folder : NULL);
@@ -459,6 +469,7 @@ static void say_left_out(struct tr_daemon *daemon, bool is_end)
 static void on_lines(uv_timer_t *timer)
 {
     say_left_out(timer->data, false);
+    tr_epochs_watch(timer->data);
 }
 
 static void open_loop(struct tr_daemon *daemon)
@@ -510,7 +521,7 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     open_loop(daemon);
     if (!open_node(daemon) || !open_disk(daemon))
         return 1;
-    tr_view_choose(&daemon->config, NULL); /* the data directory is ours by now */
+    tr_view_choose(&daemon->config); /* the data directory is ours by now */
     daemon->server = tr_server_open(daemon);
     daemon->caller = daemon->server == NULL ? NULL : tr_caller_open(daemon);
     daemon->links = daemon->caller == NULL ? NULL : tr_links_open(daemon);

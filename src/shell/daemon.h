@@ -7,6 +7,7 @@
 #define TR_SHELL_DAEMON_H
 
 #include "shell/config.h"
+#include "shell/epochs.h"
 #include "shell/metrics.h"
 #include "shell/say.h"
 #include "shell/stream.h"
@@ -35,6 +36,7 @@ struct tr_daemon {
     struct tr_say_limit discarded_lines;
     struct tr_say_limit failed_lines;
     uv_timer_t lines; /* looks at how many were left out */
+    struct tr_epochs epochs;
 
     int clock_file; /* a timerfd: wakes at the node's time, to the microsecond */
     uv_poll_t clock;
@@ -64,6 +66,7 @@ struct tr_daemon {
     bool is_stopped;
     uint64_t started_us;
     uint64_t resynced_ms; /* when somebody last asked for it */
+    bool is_waiting;      /* that it waits to be taken in was said */
     uint64_t challenge;   /* for who sets the nodes; 0: not drawn yet */
     void *region;
     size_t region_size;

@@ -212,9 +212,10 @@ static void put_peers(struct tr_writer *out, const struct tr_node *node)
     int64_t skew_ms = 0;
     for (uint32_t i = 1; i < tr_node_members(node); i++) {
         tr_node_peer(node, (uint16_t)i, &peer);
-        nodes += peer.role != TR_ROLE_NONE;
-        up += peer.role != TR_ROLE_NONE && peer.is_up;
-        others += peer.role != TR_ROLE_NONE && peer.is_up && !peer.has_same_view;
+        bool is_in = peer.role != TR_ROLE_NONE && peer.role != TR_ROLE_LOST;
+        nodes += is_in;
+        up += is_in && peer.is_up;
+        others += is_in && peer.is_up && !peer.has_same_view;
         behind += peer.is_up && peer.is_behind;
         queued += peer.queued;
         pending += peer.pending;
@@ -240,7 +241,18 @@ static void put_peers(struct tr_writer *out, const struct tr_node *node)
 static void put_cluster(struct tr_writer *out, const struct tr_metrics *metrics,
                         const struct tr_node *node, const struct tr_node_stats *stats)
 {
+    const struct tr_roster *roster = tr_node_roster(node);
     put_peers(out, node);
+    put_one(out, "tryst_epoch", "gauge",
+            "Of the cluster's roster; each change of its nodes raises it twice.", roster->epoch);
+    put_one(out, "tryst_changing", "gauge", "1 while nodes join, leave or are lost.",
+            tr_roster_is_changing(roster));
+    put_one(out, "tryst_change_still", "gauge",
+            "1 while that has not got on for a minute, and this node can tell why.",
+            metrics->changes_still);
+    put_one(out, "tryst_change_waiting", "gauge",
+            "1 while the configuration asks for a change that cannot be made yet.",
+            tr_node_is_behind(node));
     put_one(out, "tryst_timer_copies", "gauge",
             "Of the timers held, those of which another node is the first.", stats->copies);
     put_one(out, "tryst_rebalancing", "gauge", "1 while records may be elsewhere than placed.",

@@ -111,6 +111,9 @@ void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect
     case TR_NOTE_PEER_LESS:
         say_cluster_note(daemon, effect);
         return;
+    case TR_NOTE_ROSTER:
+        tr_epochs_say(daemon);
+        return;
     case TR_NOTE_STOOD_STILL:
         tr_say(TR_WARNING,
                "stood still for %llu ms: the machine gave it no time, or it was stopped; what was "

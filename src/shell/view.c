@@ -5,8 +5,6 @@
 #include "wire/address.h"
 #include "wire/ini.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,20 +56,24 @@ static bool add(struct nodes *nodes, enum tr_role role, struct tr_span address,
     return true;
 }
 
+static enum tr_role role_of(struct tr_span key)
+{
+    return tr_span_equals(key, TR_SPAN("node"))      ? TR_ROLE_STAYING
+           : tr_span_equals(key, TR_SPAN("joining")) ? TR_ROLE_JOINING
+           : tr_span_equals(key, TR_SPAN("leaving")) ? TR_ROLE_LEAVING
+           : tr_span_equals(key, TR_SPAN("lost"))    ? TR_ROLE_LOST
+                                                     : TR_ROLE_NONE;
+}
+
 static bool parse(struct tr_span text, struct nodes *nodes, struct tr_problem *problem)
 {
     struct tr_ini ini;
     enum tr_ini_step step;
-    uint32_t placed = 0;
     nodes->count = 0;
     nodes->configured = 0;
-    nodes->is_check = false;
     tr_ini_init(&ini, text);
     while ((step = tr_ini_next(&ini)) == TR_INI_VALUE) {
-        enum tr_role role = tr_span_equals(ini.key, TR_SPAN("node"))      ? TR_ROLE_STAYING
-                            : tr_span_equals(ini.key, TR_SPAN("joining")) ? TR_ROLE_JOINING
-                            : tr_span_equals(ini.key, TR_SPAN("leaving")) ? TR_ROLE_LEAVING
-                                                                          : TR_ROLE_NONE;
+        enum tr_role role = role_of(ini.key);
         bool is_ours = tr_span_equals(ini.section, TR_SPAN("cluster"));
         char number[20] = {0};
         if (is_ours && tr_span_equals(ini.key, TR_SPAN("check"))) {
@@ -81,27 +83,27 @@ static bool parse(struct tr_span text, struct nodes *nodes, struct tr_problem *p
             memcpy(number, ini.value.text, 16);
             nodes->configured = strtoull(number, NULL, 16);
         } else if (!is_ours || role == TR_ROLE_NONE) {
-            return fail(problem, "only node, joining and leaving lines of [cluster] are taken");
+            return fail(problem,
+                        "only node, joining, leaving and lost lines of [cluster] are taken");
         } else if (!add(nodes, role, ini.value, problem)) {
             return false;
         }
-        placed += role == TR_ROLE_STAYING || role == TR_ROLE_JOINING;
     }
     if (step == TR_INI_BAD)
         return fail(problem, ini.fault);
-    return placed > 0 || fail(problem, "there must be a node that stays or joins");
+    return nodes->count > 0 || fail(problem, "it names no node");
 }
 
-static void path_of(const struct tr_config *config, const char *end, char *path, size_t size)
+static void path_of(const struct tr_config *config, char *path, size_t size)
 {
-    snprintf(path, size, "%s/" NAME "%s", config->data_dir, end);
+    snprintf(path, size, "%s/" NAME, config->data_dir);
 }
 
 static bool read_kept(const struct tr_config *config, struct nodes *nodes)
 {
     char path[TR_CONFIG_TEXT + 32];
     struct tr_problem problem;
-    path_of(config, "", path, sizeof path);
+    path_of(config, path, sizeof path);
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return false;
@@ -115,87 +117,27 @@ static bool read_kept(const struct tr_config *config, struct nodes *nodes)
     return is_good;
 }
 
-/* Without a data directory, what was applied is known to the process alone. */
-static bool read_now(const struct tr_config *now, struct nodes *nodes)
-{
-    if (now == NULL || !now->is_applied)
-        return false;
-    memcpy(nodes->list, now->nodes, now->node_count * sizeof now->nodes[0]);
-    nodes->count = now->node_count;
-    nodes->configured = now->configured;
-    return true;
-}
-
 static void take(struct tr_config *config, const struct nodes *nodes)
 {
     memset(config->nodes, 0, sizeof config->nodes);
     memcpy(config->nodes, nodes->list, nodes->count * sizeof nodes->list[0]);
     config->node_count = nodes->count;
-    config->is_applied = true;
 }
 
-void tr_view_choose(struct tr_config *config, const struct tr_config *now)
+void tr_view_choose(struct tr_config *config)
 {
     struct nodes *nodes = calloc(1, sizeof *nodes);
     char path[TR_CONFIG_TEXT + 32];
-    config->configured = hash_of(config);
-    config->is_applied = false;
     if (nodes == NULL)
         abort();
-    bool is_kept = config->has_disk ? read_kept(config, nodes) : read_now(now, nodes);
-    if (is_kept && nodes->configured == config->configured) {
+    bool is_kept = config->has_disk && read_kept(config, nodes);
+    if (is_kept && nodes->configured == hash_of(config)) {
         take(config, nodes);
     } else if (is_kept) {
-        path_of(config, "", path, sizeof path);
-        tr_say(TR_STATUS,
-               "the nodes in the configuration have changed since 'tryst cluster apply': "
-               "the configuration holds");
-        if (config->has_disk)
-            unlink(path);
+        path_of(config, path, sizeof path);
+        unlink(path);
     }
     free(nodes);
-}
-
-static bool write_whole(int file, const char *text, size_t size)
-{
-    errno = file < 0 ? errno : ENOSPC; /* what a write that is cut short means */
-    bool is_written = file >= 0 && write(file, text, size) == (ssize_t)size && fsync(file) == 0;
-    if (file >= 0)
-        close(file);
-    return is_written;
-}
-
-/* Either the old file or the new one is there, whatever happens. */
-static bool keep(const struct tr_config *config, const struct nodes *nodes)
-{
-    static const char *const keys[] = {"", "node", "joining", "leaving"};
-    char path[TR_CONFIG_TEXT + 32];
-    char next[TR_CONFIG_TEXT + 32];
-    char *text = malloc(TR_VIEW_TEXT_MAX);
-    if (text == NULL)
-        abort();
-    size_t size = (size_t)snprintf(
-        text, TR_VIEW_TEXT_MAX,
-        "# Set by 'tryst cluster apply'. It holds until the nodes in the configuration change.\n"
-        "[cluster]\nconfigured = %016llx\n",
-        (unsigned long long)config->configured);
-    for (uint32_t i = 0; i < nodes->count; i++)
-        size += (size_t)snprintf(text + size, TR_VIEW_TEXT_MAX - size, "%s = %s\n",
-                                 keys[nodes->list[i].role], nodes->list[i].address);
-    path_of(config, "", path, sizeof path);
-    path_of(config, ".next", next, sizeof next);
-    int file = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    bool is_kept = write_whole(file, text, size) && rename(next, path) == 0;
-    free(text);
-    if (!is_kept)
-        return false;
-    int folder = open(config->data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0 || fsync(folder) != 0)
-        tr_say(TR_WARNING, "%s may be the one before after a power loss: %s", path,
-               strerror(errno));
-    if (folder >= 0)
-        close(folder);
-    return true;
 }
 
 /* A store knows 1,024 nodes by number, and forgets none. */
@@ -216,21 +158,23 @@ static bool has_room(const struct tr_node *node, const struct nodes *nodes,
     return count <= TR_LOG_NODES_MAX;
 }
 
-bool tr_view_apply(struct tr_config *config, const struct tr_node *node, struct tr_span text,
-                   bool *is_check, struct tr_problem *problem)
+bool tr_view_read_change(const struct tr_node *node, struct tr_span text,
+                         struct tr_view_change *change, struct tr_problem *problem)
 {
     struct nodes *nodes = calloc(1, sizeof *nodes);
     if (nodes == NULL)
         abort();
     bool is_good = parse(text, nodes, problem) && has_room(node, nodes, problem);
-    *is_check = is_good && nodes->is_check;
-    if (is_good && !*is_check && config->has_disk && !keep(config, nodes)) {
-        tr_problem_set(problem, 507, "it cannot be kept in the data directory: ", strerror(errno),
-                       NULL);
-        is_good = false;
+    if (is_good) {
+        memcpy(change->names, nodes->list, sizeof change->names);
+        change->count = nodes->count;
+        change->is_check = nodes->is_check;
     }
-    if (is_good && !*is_check)
-        take(config, nodes);
+    for (uint32_t i = 0; is_good && i < nodes->count; i++) {
+        const struct tr_config_node *name = &change->names[i];
+        enum tr_role role = name->role == TR_ROLE_STAYING ? TR_ROLE_JOINING : name->role;
+        change->nodes[i] = (struct tr_view_node){{name->address, strlen(name->address)}, role};
+    }
     free(nodes);
     return is_good;
 }

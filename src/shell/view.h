@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which nodes there are: what the configuration says, or what `tryst cluster apply` has set since.
- *
- * What was applied is kept in the data directory, and holds until the nodes in the configuration
- * change: of the two the later word counts.
+ * Nodes as texts name them: what the configuration says when a node begins, and changes of the
+ * cluster that an operator asks for. Which nodes there are then is the node's own business.
  */
 #ifndef TR_SHELL_VIEW_H
 #define TR_SHELL_VIEW_H
@@ -13,13 +11,20 @@
 
 #define TR_VIEW_TEXT_MAX 131072
 
-/* Replaces the nodes of a configuration just read by those that were applied, if they hold: those
- * in the data directory, or, where there is none, those in force `now` (NULL: nothing is). */
-void tr_view_choose(struct tr_config *config, const struct tr_config *now);
+/* A version before this one kept the nodes that were applied in the data directory: they stand for
+ * those of the configuration as long as that has not changed since. */
+void tr_view_choose(struct tr_config *config);
 
-/* Reads nodes, as the configuration has them, into `config`, and keeps them. False: `problem` says
- * why not, and nothing has changed. Nor has it if *is_check: they would be taken. */
-bool tr_view_apply(struct tr_config *config, const struct tr_node *node, struct tr_span text,
-                   bool *is_check, struct tr_problem *problem);
+/* A change that is asked for: nodes that shall join (or be there already), leave, or are lost. */
+struct tr_view_change {
+    struct tr_config_node names[TR_VIEW_NODES_MAX];
+    struct tr_view_node nodes[TR_VIEW_NODES_MAX];
+    uint32_t count;
+    bool is_check; /* it is only asked whether the text, and who sent it, would be heeded */
+};
+
+/* False: `problem` says what is wrong with the text. */
+bool tr_view_read_change(const struct tr_node *node, struct tr_span text,
+                         struct tr_view_change *change, struct tr_problem *problem);
 
 #endif

@@ -131,7 +131,7 @@ static void read_one(struct world *world, uint32_t index, struct tr_event *event
 
 static bool is_outdated(const struct world *world, uint32_t index)
 {
-    return world->machines[index].view.number != world->view_number;
+    return !sim_is_current(world, index);
 }
 
 /* It has not heard of the latest view, or does not see everybody. */
@@ -144,7 +144,7 @@ static bool is_torn(const struct world *world, uint32_t index)
         const struct link *link = index < i ? &world->links[index][i] : &world->links[i][index];
         if (i != index && machine->is_used && !machine->stays_down &&
             (!link->is_up || world->now_ms < link->up_ms + 500 + 4 * world->latency_ms ||
-             machine->view.number != world->view_number))
+             is_outdated(world, i)))
             return true;
     }
     return false;

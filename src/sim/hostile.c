@@ -86,6 +86,10 @@ static void draw_head(struct world *world, struct tr_frame *frame)
         frame->of.beat.memory_fill = (uint8_t)sim_draw(world, 101);
         frame->of.beat.flags = (uint8_t)sim_draw(world, 16);
         frame->of.beat.popping_from_ms = draw_number(world);
+        frame->of.beat.has_roster = !sim_chance(world, 4);
+        frame->of.beat.cluster = sim_chance(world, 2) ? world->cluster : draw_number(world);
+        frame->of.beat.epoch = draw_number(world);
+        frame->of.beat.roster_id = draw_number(world);
         return;
     case TR_FRAME_BUCKETS:
         for (unsigned i = 0; i < 16; i++)
@@ -102,6 +106,7 @@ static void draw_head(struct world *world, struct tr_frame *frame)
     case TR_FRAME_DROPS:
     case TR_FRAME_DROPPED:
     case TR_FRAME_ASKS:
+    case TR_FRAME_ROSTER:
         return;
     }
 }
@@ -133,9 +138,25 @@ static void put_operation(struct world *world, struct tr_writer *writer, enum tr
                                  });
 }
 
+static void put_roster(struct world *world, struct tr_writer *writer)
+{
+    struct tr_roster roster = {
+        .cluster = sim_chance(world, 2) ? world->cluster : draw_number(world),
+        .epoch = draw_number(world),
+    };
+    for (uint64_t i = sim_draw(world, MACHINES_MAX); i > 0; i--)
+        tr_roster_set(&roster, draw_address(world), (enum tr_role)(1 + sim_draw(world, 4)));
+    tr_put_number(writer, sim_draw(world, 2), 1);
+    tr_roster_put(writer, &roster);
+}
+
 static void put_entry(struct world *world, struct tr_writer *writer, enum tr_frame_kind kind)
 {
     struct tr_frame_record frame;
+    if (kind == TR_FRAME_ROSTER) {
+        put_roster(world, writer);
+        return;
+    }
     draw_record(world, &frame);
     if (kind == TR_FRAME_COPIES)
         tr_frame_put_record(writer, &frame.record, &frame.names);
@@ -164,7 +185,8 @@ static void send_one(struct world *world, uint32_t to)
     if (!sim_chance(world, 8)) /* as a link that works would have it */
         frame.heard_ms = world->now_ms - world->machines[to].boot_ms;
     tr_frame_put(&writer, &frame);
-    for (uint64_t i = sim_draw(world, 5); i > 0; i--)
+    uint64_t entries = frame.kind == TR_FRAME_ROSTER ? 1 : sim_draw(world, 5);
+    for (uint64_t i = 0; i < entries; i++)
         put_entry(world, &writer, frame.kind);
     TR_ASSERT(!writer.is_full);
     struct sim_pending pending = {

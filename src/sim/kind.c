@@ -85,6 +85,7 @@ static void draw_hardships(struct world *world)
     faults[SIM_SWAP] = faults[SIM_SCALE_UP] && faults[SIM_SCALE_DOWN] && sim_chance(world, 2);
     faults[SIM_TAKEN_BACK] = is_scaled && sim_chance(world, 3);
     faults[SIM_SECOND] = is_scaled && sim_chance(world, 3);
+    faults[SIM_ASKED] = is_scaled && sim_chance(world, 3);
     faults[SIM_ALONE] = faults[SIM_RESTART] && sim_chance(world, 2);
     faults[SIM_FACTORS] = sim_chance(world, 4);
     faults[SIM_ZERO] = sim_chance(world, 4);

@@ -93,8 +93,13 @@ static void heal_all(struct world *world)
 
 static bool is_buried(struct world *world)
 {
+    const struct tr_roster *roster = sim_roster(world);
+    if (roster == NULL)
+        return false;
     for (uint32_t i = 0; i < world->machine_count; i++) {
-        if (world->machines[i].is_dead && sim_view(world)->roles[i] != TR_ROLE_NONE)
+        struct tr_span address = {world->machines[i].address, strlen(world->machines[i].address)};
+        if (world->machines[i].is_dead && (sim_view(world)->roles[i] != TR_ROLE_NONE ||
+                                           tr_roster_role(roster, address) != TR_ROLE_NONE))
             return false;
     }
     return true;

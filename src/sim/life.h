@@ -45,6 +45,7 @@
     X(RACE, "two writes of one timer at once")                                                     \
     X(SWAP, "joins and leaves in one view")                                                        \
     X(TAKEN_BACK, "changes that are taken back")                                                   \
+    X(ASKED, "changes that a node is asked for, by no file")                                       \
     X(SECOND, "second changes before the first is through")                                        \
     X(FACTORS, "more copies than nodes")                                                           \
     X(ZERO, "intervals of 0")                                                                      \

@@ -142,7 +142,7 @@ static void carry_out(struct world *world, uint32_t index, const struct tr_effec
         sim_send(world, index, effect);
         return;
     case TR_EFFECT_LINK_RESET:
-        sim_reset(world, index, effect->of.frame.peer);
+        sim_reset(world, index, effect);
         return;
     case TR_EFFECT_STOPPED:
         stopped(world, index);
@@ -176,8 +176,15 @@ void sim_step(struct world *world, uint32_t index, struct tr_event *event)
     event->wall_ms = (uint64_t)((int64_t)(machine->boot_ms + event->now_ms) + machine->skew_ms);
     machine->wall_ms = event->wall_ms;
     event->has_more = sim_chance(world, 4);
+    uint64_t roster = tr_node_roster(machine->node)->id;
     tr_node_step(machine->node, event, world->effects);
     world->result.steps++;
+    if (tr_node_roster(machine->node)->id != roster) {
+        world->scaled_ms = world->now_ms;
+        sim_check_roster(world, tr_node_roster(machine->node));
+    }
+    if (world->cluster == 0)
+        world->cluster = tr_node_roster(machine->node)->cluster;
     for (uint32_t i = 0; i < world->effects->count; i++)
         carry_out(world, index, &world->effects->items[i]);
     if (sim_chance(world, world->is_large ? 1000000 : 1024) && !tr_node_valid(machine->node))
@@ -363,7 +370,7 @@ bool sim_is_balanced(const struct world *world, uint32_t index)
     if (!machine->is_ready)
         return false;
     tr_node_stats(machine->node, &stats);
-    return stats.is_serving && !stats.is_rebalancing;
+    return (stats.is_serving || sim_is_out(world, index)) && !stats.is_rebalancing;
 }
 
 void sim_cover(struct world *world, uint32_t index)

@@ -53,11 +53,12 @@ void sim_break_link(struct world *world, uint32_t a, uint32_t b)
     sim_plan(world, b, down, sim_draw(world, 5));
 }
 
-void sim_reset(struct world *world, uint32_t from, uint16_t member)
+void sim_reset(struct world *world, uint32_t from, const struct tr_effect *effect)
 {
-    if (!world->model.has_faults && !world->model.is_off && !world->is_healed)
+    if (!world->model.has_faults && !world->model.is_off && !world->is_healed &&
+        !effect->of.frame.is_anew)
         sim_break(world, "a node gives up a link, without a fault");
-    sim_break_link(world, from, machine_of(world, from, member));
+    sim_break_link(world, from, machine_of(world, from, effect->of.frame.peer));
 }
 
 static bool is_possible(const struct world *world, uint32_t a, uint32_t b)
@@ -69,11 +70,24 @@ static bool is_possible(const struct world *world, uint32_t a, uint32_t b)
            sim_member(world, b, a) != TR_MEMBER_NONE;
 }
 
+/* A node that knows of nobody lets a node of the cluster in that calls it. */
+static void introduce(struct world *world, uint32_t a, uint32_t b)
+{
+    const struct machine *host = &world->machines[a];
+    const struct machine *guest = &world->machines[b];
+    bool is_waiting = guest->told_ms == TOLD_BY_OTHERS || world->faults[SIM_ASKED];
+    if (host->is_ready && guest->is_ready && is_waiting && tr_node_is_free(guest->node) &&
+        sim_member(world, a, b) != TR_MEMBER_NONE)
+        tr_node_meet(guest->node, (struct tr_span){host->address, strlen(host->address)});
+}
+
 void sim_connect(struct world *world)
 {
     for (uint32_t a = 0; a < world->machine_count; a++) {
         for (uint32_t b = a + 1; b < world->machine_count; b++) {
             struct link *link = sim_link(world, a, b);
+            introduce(world, a, b);
+            introduce(world, b, a);
             if (link->is_up || link->cut_until_ms > world->now_ms || !is_possible(world, a, b) ||
                 (world->model.has_faults && !world->is_lone && !sim_chance(world, 3)))
                 continue;
@@ -146,6 +160,7 @@ static bool is_serving(const struct machine *machine)
 unsigned sim_reach(const struct world *world, uint32_t index)
 {
     const struct machine *machine = &world->machines[index];
+    const struct tr_roster *roster = tr_node_roster(machine->node);
     uint64_t meet_ms = 500 + 4 * world->latency_ms; /* until they know each other again */
     bool is_awake = machine->paused_until_ms + meet_ms < world->now_ms;
     unsigned count = 0;
@@ -153,8 +168,9 @@ unsigned sim_reach(const struct world *world, uint32_t index)
     for (uint32_t i = 0; i < world->machine_count; i++) {
         const struct machine *other = &world->machines[i];
         const struct link *link = index < i ? &world->links[index][i] : &world->links[i][index];
-        bool is_wanted =
-            machine->view.roles[i] == TR_ROLE_STAYING || machine->view.roles[i] == TR_ROLE_JOINING;
+        enum tr_role role =
+            tr_roster_role(roster, (struct tr_span){other->address, strlen(other->address)});
+        bool is_wanted = role == TR_ROLE_STAYING || role == TR_ROLE_JOINING;
         bool is_there = is_serving(other) &&
                         other->started_ms + 3000 + 10 * world->latency_ms < world->now_ms &&
                         is_awake && other->paused_until_ms + meet_ms < world->now_ms &&

@@ -178,6 +178,41 @@ static void ask(struct scenario *scenario, char **words, int count)
     sim_step(world, index, &event);
 }
 
+/* join DE on A, leave C on A, lost C on A: A is asked for that. Who joins is started, alone. */
+static void change(struct scenario *scenario, char **words, int count)
+{
+    static const char *const results[] = {"made", "none", "busy", "down", "older",
+                                          "up",   "full", "last", "gone"};
+    struct world *world = scenario->world;
+    struct tr_view_node changes[WORDS_MAX];
+    struct tr_event event = {.kind = TR_EVENT_TICK};
+    uint32_t changed = 0;
+    uint16_t who = TR_MEMBER_NONE;
+    bool is_join = strcmp(words[0], "join") == 0;
+    if (count < 4 || strlen(words[1]) > WORDS_MAX) {
+        scenario->fault = "join, leave or lost NODES on NODE";
+        return;
+    }
+    for (const char *letter = words[1]; *letter != '\0'; letter++) {
+        struct machine *machine = &world->machines[machine_of(*letter)];
+        changes[changed++] =
+            (struct tr_view_node){{machine->address, strlen(machine->address)},
+                                  is_join                          ? TR_ROLE_JOINING
+                                  : strcmp(words[0], "leave") == 0 ? TR_ROLE_LEAVING
+                                                                   : TR_ROLE_LOST};
+        if (is_join && !machine->is_used) {
+            sim_begin_alone(world, machine_of(*letter));
+            machine->told_ms = TOLD_BY_OTHERS;
+            sim_start(world, machine_of(*letter));
+        }
+    }
+    uint32_t index = machine_of(words[3][0]);
+    enum tr_change result = tr_node_ask_change(world->machines[index].node, changes, changed, &who);
+    sim_trace(world, "%s is asked: %s %s: %s", sim_name(index), words[0], words[1],
+              results[result]);
+    sim_step(world, index, &event);
+}
+
 static void cut(struct scenario *scenario, char **words, bool is_cut)
 {
     struct world *world = scenario->world;
@@ -237,6 +272,8 @@ static void obey(struct scenario *scenario, char **words, int count)
         run(scenario, strtoull(words[1], NULL, 10));
     else if (strcmp(word, "view") == 0)
         give_view(scenario, words, count);
+    else if (strcmp(word, "join") == 0 || strcmp(word, "leave") == 0 || strcmp(word, "lost") == 0)
+        change(scenario, words, count);
     else if (strcmp(word, "cut") == 0 || strcmp(word, "mend") == 0)
         cut(scenario, words, strcmp(word, "cut") == 0);
     else if (strcmp(word, "stall") == 0)

@@ -8,8 +8,8 @@
 #include <string.h>
 
 static const char *const names[TR_FRAMES] = {
-    "",     "hello", "beat",   "writes", "answers", "copies", "outcomes",
-    "acks", "marks", "claims", "drops",  "dropped", "asks",   "buckets",
+    "",      "hello",  "beat",  "writes",  "answers", "copies",  "outcomes", "acks",
+    "marks", "claims", "drops", "dropped", "asks",    "buckets", "roster",
 };
 static const char *const results[] = {"", "stored", "stale", "exists", "full", "none", "held"};
 
@@ -79,6 +79,18 @@ static void say_record(const struct world *world, struct words *words,
     say(words, ")");
 }
 
+static void say_roster(const struct world *world, struct words *words, struct tr_reader *reader)
+{
+    struct tr_roster roster;
+    tr_get_number(reader, 1);
+    if (!tr_roster_get(reader, &roster))
+        return;
+    say(words, " %llu ", (unsigned long long)roster.epoch);
+    for (uint32_t i = 0; i < roster.count; i++)
+        say(words, "%s%s", letter(world, tr_roster_address(&roster, i)),
+            (const char *[]){"", "", "+", "-", "!"}[roster.nodes[i].role]);
+}
+
 static void say_entries(const struct world *world, struct words *words, struct tr_reader *reader,
                         const struct tr_frame *frame)
 {
@@ -130,6 +142,9 @@ static void say_entries(const struct world *world, struct words *words, struct t
     case TR_FRAME_ASKS:
         while (tr_frame_get_ask(reader, &ask))
             say_key(world, words, &(struct tr_record){.head.key.id = ask.id});
+        return;
+    case TR_FRAME_ROSTER:
+        say_roster(world, words, reader);
         return;
     case TR_FRAME_HELLO:
     case TR_FRAME_BEAT:

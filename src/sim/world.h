@@ -26,6 +26,8 @@ struct sim_view {
     enum tr_role roles[MACHINES_MAX];
 };
 
+#define TOLD_BY_OTHERS UINT64_MAX /* its file never does: others take it in */
+
 struct machine {
     struct tr_node *node;
     void *region;
@@ -38,7 +40,7 @@ struct machine {
     uint64_t boot_ms;
     int64_t skew_ms;  /* how far its wall clock is from true time */
     int64_t drift;    /* of its boot clock, millionths */
-    uint64_t told_ms; /* when it hears of the cluster; 0: it has */
+    uint64_t told_ms; /* when its file tells it of the cluster; 0: it has heard of it */
     uint64_t started_ms;
     uint64_t stepped_ms;
     bool was_set;    /* its clock, while it was down */
@@ -90,6 +92,8 @@ struct world {
     bool faults[SIM_FAULTS];
     struct sim_view views[VIEWS_MAX]; /* by number, the latest ones */
     uint64_t view_number;             /* as the operator wants it now */
+    uint64_t cluster;                 /* that the first machines are; 0: it has not begun */
+    uint64_t epoch;                   /* of it, the highest that any machine has had */
     bool is_scaling;
     uint64_t scaled_ms; /* when step 1 was made */
     struct tr_effects *effects;
@@ -171,7 +175,7 @@ uint16_t sim_member(const struct world *world, uint32_t machine, uint32_t other)
 void sim_break_link(struct world *world, uint32_t a, uint32_t b);
 void sim_connect(struct world *world);
 void sim_send(struct world *world, uint32_t from, const struct tr_effect *effect);
-void sim_reset(struct world *world, uint32_t from, uint16_t member);
+void sim_reset(struct world *world, uint32_t from, const struct tr_effect *effect);
 unsigned sim_reach(const struct world *world, uint32_t index); /* nodes of its view, itself too */
 
 /* client.c */
@@ -199,6 +203,10 @@ void sim_print_faults(const struct world *world);
 
 /* operator.c */
 bool sim_is_member(const struct world *world, uint32_t index);
+const struct tr_roster *sim_roster(const struct world *world);  /* the highest; NULL: none */
+bool sim_is_current(const struct world *world, uint32_t index); /* it has that, and its file */
+void sim_check_roster(struct world *world, const struct tr_roster *roster); /* a node has it now */
+bool sim_is_out(const struct world *world, uint32_t index); /* it is no member, and serves nobody */
 bool sim_is_well(struct world *world); /* all are there, serve, and see the same */
 void sim_look(struct world *world);    /* whether they do, for what is held to it */
 bool sim_are_all_balanced(const struct world *world);

@@ -34,7 +34,7 @@ static bool admit(const struct request *request, size_t size, bool is_new)
     TR_ASSERT(size > 0);
     const struct tr_timers *timers = request->timers;
     const struct tr_log *log = timers->log;
-    if (!log->is_running || !timers->replication->is_serving)
+    if (!log->is_running || !tr_replication_is_open(timers->replication))
         answer(request, timers->is_stopping ? TR_STOPPING : TR_STARTING);
     else if (tr_clock_is_ahead(timers->cluster))
         answer(request, TR_CLOCK_AHEAD);
@@ -208,7 +208,7 @@ static void begin_asking(const struct request *request)
 static void read_timer(const struct request *request)
 {
     const struct tr_timers *timers = request->timers;
-    if (!timers->is_ready || !timers->replication->is_serving)
+    if (!timers->is_ready || !tr_replication_is_open(timers->replication))
         answer(request, TR_STARTING);
     else
         begin_asking(request);
@@ -219,7 +219,7 @@ static void list(const struct request *request)
     TR_ASSERT(request->event->of.request.query != NULL);
     struct tr_timers *timers = request->timers;
     const struct tr_query *query = request->event->of.request.query;
-    if (!timers->is_ready || !timers->replication->is_serving) {
+    if (!timers->is_ready || !tr_replication_is_open(timers->replication)) {
         answer(request, TR_STARTING);
         return;
     }

@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "wire/key.h"
 
-#define BEAT_FLAGS (2 * TR_BEAT_BACKLOG - 1) /* all of them */
+#define BEAT_FLAGS (2 * TR_BEAT_SETTLED - 1) /* all of them */
 
 /* Small negative numbers are small too. */
 static void put_signed(struct tr_writer *out, int64_t value)
@@ -76,6 +76,11 @@ static void put_beat(struct tr_writer *out, const struct tr_frame *frame)
     tr_put_number(out, frame->of.beat.disk_fill, 1);
     tr_put_number(out, frame->of.beat.flags, 1);
     tr_put_varint(out, frame->of.beat.popping_from_ms);
+    if (!frame->of.beat.has_roster)
+        return;
+    tr_put_number(out, frame->of.beat.cluster, 8);
+    tr_put_varint(out, frame->of.beat.epoch);
+    tr_put_number(out, frame->of.beat.roster_id, 8);
 }
 
 static void get_beat(struct tr_reader *in, struct tr_frame *frame)
@@ -88,6 +93,12 @@ static void get_beat(struct tr_reader *in, struct tr_frame *frame)
     frame->of.beat.disk_fill = (uint8_t)get_limited(in, 1, 100);
     frame->of.beat.flags = (uint8_t)get_limited(in, 1, BEAT_FLAGS);
     frame->of.beat.popping_from_ms = tr_get_varint(in);
+    frame->of.beat.has_roster = !in->is_short && in->at != in->end;
+    if (!frame->of.beat.has_roster)
+        return;
+    frame->of.beat.cluster = tr_get_number(in, 8);
+    frame->of.beat.epoch = tr_get_varint(in);
+    frame->of.beat.roster_id = tr_get_number(in, 8);
 }
 
 void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
@@ -112,6 +123,7 @@ void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
     case TR_FRAME_DROPS:
     case TR_FRAME_DROPPED:
     case TR_FRAME_ASKS:
+    case TR_FRAME_ROSTER:
         return;
     case TR_FRAME_BUCKETS:
         TR_ASSERT(frame->of.sums != NULL);
@@ -150,6 +162,7 @@ bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
     case TR_FRAME_DROPS:
     case TR_FRAME_DROPPED:
     case TR_FRAME_ASKS:
+    case TR_FRAME_ROSTER:
         break;
     case TR_FRAME_BUCKETS:
         frame->of.sums = tr_get_bytes(in, (size_t)8 * TR_BUCKETS);

@@ -14,8 +14,8 @@
 
 #include "wire/log.h"
 
-#ifndef TR_FRAME_VERSION /* a build for tests may say 1 or 3 */
-#define TR_FRAME_VERSION 2
+#ifndef TR_FRAME_VERSION /* a build for tests may say 2 or 4 */
+#define TR_FRAME_VERSION 3
 #endif
 
 #define TR_FRAME_MAX ((size_t)4 << 20) /* bytes of a frame; most have less than 64 KiB */
@@ -35,9 +35,10 @@ enum tr_frame_kind {
     TR_FRAME_DROPPED = 11, /* they are dropped here */
     TR_FRAME_ASKS = 12,    /* what do you hold of these timers? */
     TR_FRAME_BUCKETS = 13, /* sums over the records we share, to compare */
+    TR_FRAME_ROSTER = 14,  /* from version 3 on: the nodes of the cluster, which follow */
 };
 
-#define TR_FRAMES (TR_FRAME_BUCKETS + 1)
+#define TR_FRAMES (TR_FRAME_ROSTER + 1)
 
 /* How a write is meant. */
 enum tr_write_mode {
@@ -67,6 +68,7 @@ enum tr_beat_flag {
     TR_BEAT_READY = 4,    /* it takes requests */
     TR_BEAT_PENDING = 8,  /* it may have records for the addressee that it has not sent */
     TR_BEAT_BACKLOG = 16, /* from version 2 on: it has more pops under way than it claims */
+    TR_BEAT_SETTLED = 32, /* from version 3 on: all it has is where its roster places it */
 };
 
 /* What a record that travels has instead of times and indexes of members, which mean something on
@@ -104,6 +106,10 @@ struct tr_frame {
             uint8_t disk_fill;        /* likewise */
             uint8_t flags;            /* of enum tr_beat_flag */
             uint64_t popping_from_ms; /* nominal due times below are left to others */
+            bool has_roster;          /* from version 3 on: what follows */
+            uint64_t cluster;         /* of its roster; 0: it has none */
+            uint64_t epoch;
+            uint64_t roster_id;
         } beat;
         const uint8_t *sums; /* of BUCKETS, 8 bytes each */
     } of;

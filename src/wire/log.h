@@ -16,7 +16,7 @@
 #include "base/pair.h"
 #include "base/record.h"
 
-#define TR_LOG_FORMAT           3
+#define TR_LOG_FORMAT           4
 #define TR_LOG_STORE_ID_SIZE    16
 #define TR_LOG_INCARNATIONS_MAX 64
 #define TR_LOG_NODES_MAX        1024
@@ -78,13 +78,16 @@ enum tr_log_type {
     TR_LOG_KEY_END = 14,
     TR_LOG_KEY_FLOOR = 15, /* all keys of lower versions ended, at this time */
     TR_LOG_KEY_TIME = 16,  /* keys without a callback that had expired by this time are over */
+    /* From format 4 on: */
+    TR_LOG_ROSTER = 17, /* the nodes of the cluster, as they are from now on */
+    TR_LOG_HEEDED = 18, /* those of the configuration, which was heeded */
 };
 
 struct tr_log_entry {
     enum tr_log_type type;
     struct tr_record record; /* RECORD all of it; SHORT, TOMBSTONE and DROP the key and the order */
     uint64_t number;         /* CEILING, INCARNATION, OFFSET, OLDEST; MEMBER: its index */
-    struct tr_span address;  /* MEMBER */
+    struct tr_span address;  /* MEMBER; ROSTER and HEEDED: all of it, as bytes */
     struct tr_pair pair;     /* KEY; KEY_EXPIRY all but the value, KEY_END key and version,
                               * KEY_FLOOR version, and the time as its expiry, KEY_TIME the time */
 };

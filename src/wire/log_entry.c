@@ -139,6 +139,10 @@ size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
         return put_body(writer, entry->type, body, 0);
     case TR_LOG_MEMBER:
         return put_member(writer, entry);
+    case TR_LOG_ROSTER:
+    case TR_LOG_HEEDED:
+        return put_body(writer, entry->type, (const uint8_t *)entry->address.text,
+                        entry->address.size);
     case TR_LOG_PADDING:
     case TR_LOG_MARKS:
     case TR_LOG_KEY:
@@ -206,7 +210,7 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
         return TR_LOG_GET_END;
     uint64_t type = tr_get_number(reader, 1);
     struct tr_span body = tr_get_span(reader);
-    if (reader->is_short || type > TR_LOG_KEY_TIME)
+    if (reader->is_short || type > TR_LOG_HEEDED)
         return TR_LOG_GET_BAD;
     struct tr_reader in = tr_reader_on(body.text, body.size);
     struct tr_record *record = &entry->record;
@@ -246,6 +250,10 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
     case TR_LOG_KEY_FLOOR:
     case TR_LOG_KEY_TIME:
         return tr_log_get_key(&in, entry->type, &entry->pair) ? TR_LOG_GET_ONE : TR_LOG_GET_BAD;
+    case TR_LOG_ROSTER:
+    case TR_LOG_HEEDED:
+        entry->address = body;
+        return TR_LOG_GET_ONE;
     case TR_LOG_MARKS:
     case TR_LOG_CLEAN_STOP:
     case TR_LOG_PADDING:

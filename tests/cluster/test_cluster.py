@@ -259,7 +259,7 @@ def test_apply_under_load(cluster, crowd, tmp_path):
     five[1].kill()
     killed = time.clock_gettime(time.CLOCK_BOOTTIME)
     time.sleep(1.5)
-    five[1].start()
+    five[1].start(wait=False)  # it may be no member by now
     output = process.communicate(timeout=120 * SLOW)[0]
     if "run it again and it goes on" in output or "does not answer\ntryst cluster apply: nothing was done" in output:
         output = apply(to_two)  # it was about to tell, or to ask, the one that was killed
@@ -386,3 +386,42 @@ def test_two_versions_in_one_cluster(cluster, crowd):
             time.sleep(1)
     clients.drain(30 * SLOW)
     check(clients)
+
+
+BEFORE = os.environ.get("TRYSTD_BEFORE")  # a build that speaks one version less: it has no rosters
+
+
+@pytest.mark.skipif(not BEFORE, reason="TRYSTD_BEFORE names no build of the version before")
+def test_an_upgrade_from_the_version_before(cluster, crowd):
+    """Nodes that had no rosters become one cluster, in epoch 1, without a change; while one of them is old none can be made."""
+    three = cluster.add(3)
+    new = three[0].trystd
+    for node in three:
+        node.configure(three)
+        node.trystd = BEFORE
+        node.start(wait=False)
+    for node in three:
+        wait_for(node.is_ready, 20, "it is ready")
+    clients = crowd(three)
+    clients.load(200, (0.5, 4))
+    for node in three:
+        clients.use([other.address for other in three if other is not node])
+        time.sleep(0.2)
+        assert node.stop() == 0
+        node.trystd = new
+        node.start()
+        wait_for(lambda node=node: node.metrics()["tryst_peers_up"] == 2, 10, "it is linked with the others")
+        if node is not three[2]:
+            status, body = ask_to_leave(node, three[1])
+            assert status == 409 and b"older version" in body, body
+    clients.drain(30 * SLOW)
+    check(clients)
+    told = [node.json("/cluster") for node in three]
+    assert len({one["cluster"] for one in told}) == 1 and {one["epoch"] for one in told} == {1}, told
+    assert ask_to_leave(three[0], three[2])[0] == 200
+    wait_for(lambda: all(node.json("/cluster")["epoch"] == 3 for node in three), 20, "the change is through")
+
+
+def ask_to_leave(node, leaver):
+    status, _, body = node.request("PUT", "/cluster", f"[cluster]\nleaving = {leaver.address}\n")
+    return status, body

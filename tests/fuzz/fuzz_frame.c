@@ -3,6 +3,7 @@
  * bytes that decode to the same. */
 #include "base/assert.h"
 #include "wire/frame.h"
+#include "wire/roster.h"
 
 #define SIZE 65536
 
@@ -65,6 +66,16 @@ static void read_keys(struct tr_reader *in, struct tr_writer *out, enum tr_frame
     }
 }
 
+static void read_roster(struct tr_reader *in, struct tr_writer *out)
+{
+    struct tr_roster roster;
+    tr_put_number(out, tr_get_number(in, 1), 1);
+    if (tr_roster_get(in, &roster))
+        tr_roster_put(out, &roster);
+    else
+        in->is_short = true;
+}
+
 /* Decodes `bytes` and encodes them again; 0 if they are no frame. */
 static size_t turn(const uint8_t *bytes, size_t size, uint8_t *again)
 {
@@ -78,6 +89,8 @@ static size_t turn(const uint8_t *bytes, size_t size, uint8_t *again)
         read_records(&in, &out);
     else if (is_of_operations(frame.kind))
         read_operations(&in, &out, frame.kind);
+    else if (frame.kind == TR_FRAME_ROSTER)
+        read_roster(&in, &out);
     else
         read_keys(&in, &out, frame.kind);
     TR_ASSERT(!out.is_full);

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from conftest import ROOT, TRYST, Receiver, timer_body, wait_for
+from resp import Client as RespClient
 
 ROUNDS = int(os.environ.get("TRYST_ROUNDS", "4"))
 SMALL = "[storage]\nsegment-size = 1M\n[limits]\nopaque = 64K\n"
@@ -209,9 +210,9 @@ def test_damage_within_the_last_second_is_told_aloud(node, receiver):
         assert node.get(kept).status == 200
 
 
-@pytest.mark.parametrize("form", [1, 2])
+@pytest.mark.parametrize("form", [1, 2, 3])
 def test_a_log_of_an_older_format_is_read(nodes, receiver, form):
-    """tests/data/format-1 and format-2 were written by builds that had these formats."""
+    """tests/data/format-1 to format-3 were written by builds that had these formats."""
     node = nodes()
     os.makedirs(node.data_dir)
     folder = ROOT / "tests" / "data" / f"format-{form}"
@@ -220,6 +221,10 @@ def test_a_log_of_an_older_format_is_read(nodes, receiver, form):
     node.start()
     for location in (folder / "timers.txt").read_text().split():
         assert node.get(location).status == 200
+    if form == 3:
+        client = RespClient(node.port)
+        assert [client("GET", f"key-{n}") for n in (1, 2, 3)] == [b"value-1", b"value-2", b"value-3"]
+        assert client("GET", "gone") is None and client("TTL", "later") > 0
     kept = node.create(receiver.uri, 86400).location
     node.kill()
     node.start()

@@ -26,7 +26,7 @@ def resolve(schema):
 def check(value, schema, where="body"):
     """As much of JSON Schema as the document uses."""
     schema = resolve(schema)
-    kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float)}
+    kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
     if "type" in schema:
         assert isinstance(value, kinds[schema["type"]]), (where, value)
     if "enum" in schema:

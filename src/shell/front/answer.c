@@ -315,6 +315,8 @@ void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
 /* Why new timers are not taken, and what to do; NULL: they are. */
 static const char *find_hindrance(const struct tr_node_stats *stats)
 {
+    if (stats->is_guest)
+        return "the node is no member of the cluster: take it in, or stop it";
     if (!stats->is_serving)
         return "the node is starting or stopping";
     if (stats->is_ahead)
@@ -350,7 +352,15 @@ void tr_answer_health(struct tr_answer *answer, const struct tr_node *node,
         tr_put_text(out, ",\"disk\":\"full\"");
     if (metrics != NULL && metrics->config_faults > 0)
         tr_put_text(out, ",\"config\":\"the last reload had faults; the one before is in force\"");
-    if (metrics != NULL && tr_config_is_open(config))
+    if (metrics != NULL && tr_node_is_behind(node))
+        tr_put_text(
+            out, ",\"change\":\"what the configuration asks for waits: a member is down or of an "
+                 "older version, another change is under way, or nobody would stay\"");
+    if (metrics != NULL && metrics->changes_still > 0)
+        tr_put_text(out,
+                    ",\"change-still\":\"a change of the cluster has stood still for a minute: "
+                    "GET /cluster says whom it waits for\"");
+    if (metrics != NULL && tr_config_is_open(config, tr_node_roster(node)->count))
         tr_put_text(out, ",\"cluster\":\"serves beyond loopback without a secret\"");
     tr_put_text(out, "}\n");
 }

@@ -36,6 +36,7 @@ struct peer_link {
     uint16_t member; /* TR_MEMBER_NONE: it has not said */
     bool is_spare;   /* accepted, and not needed */
     bool is_early;   /* accepted by a node that knows nobody, and may be about to join */
+    bool is_host; /* likewise, and it may be taken in by the caller once that has proven itself */
     uint64_t since_ms;
     uint64_t heard_ms;
     struct peer_link *next; /* of those that are unproven */
@@ -239,17 +240,21 @@ void tr_links_send(struct tr_links *links, const struct tr_effect *effect)
     tr_link_send(&link->link, effect->of.frame.bytes, effect->of.frame.size);
 }
 
-void tr_links_reset(struct tr_links *links, uint16_t member)
+void tr_links_reset(struct tr_links *links, uint16_t member, bool is_anew)
 {
     struct peer *peer = &links->peers[member];
     struct peer_link *link = peer->proven;
     if (link == NULL)
         return;
-    links->daemon->metrics.links_reset++;
-    tr_say(TR_STATUS, "the link to %s is given up: it sent what cannot be, or too late",
-           link->link.other);
+    if (is_anew) {
+        tr_say(TR_INFO, "the link to %s begins anew: this node was taken in", link->link.other);
+    } else {
+        links->daemon->metrics.links_reset++;
+        tr_say(TR_STATUS, "the link to %s is given up: it sent what cannot be, or too late",
+               link->link.other);
+    }
     detach(link);
-    peer->dial_ms = now_ms(links) + peer->backoff_ms;
+    peer->dial_ms = is_anew ? 0 : now_ms(links) + peer->backoff_ms;
     tr_link_close(&link->link);
 }
 
@@ -300,9 +305,16 @@ static void on_proven(struct tr_link *base)
 {
     struct peer_link *link = (struct peer_link *)base;
     struct tr_links *links = link->links;
-    struct peer *peer = &links->peers[link->member];
-    if (!base->is_dialled &&
-        (is_better(links, peer->proven) || is_fought_over(links, peer, base->other))) {
+    if (link->is_host) {
+        link->member =
+            tr_node_meet(links->daemon->node, (struct tr_span){base->other, strlen(base->other)});
+        tr_links_look(links);
+    }
+    TR_ASSERT(link->is_host || link->member != TR_MEMBER_NONE);
+    bool has_room = link->member != TR_MEMBER_NONE; /* for one more that it has met */
+    struct peer *peer = has_room ? &links->peers[link->member] : NULL;
+    if (!has_room || (!base->is_dialled && (is_better(links, peer->proven) ||
+                                            is_fought_over(links, peer, base->other)))) {
         unlist(link);
         tr_link_close(base);
         return;
@@ -367,6 +379,19 @@ static void begin_checking(struct peer_link *link, struct tr_span name)
         tr_names_find(link->links->names, host, &link->wait);
 }
 
+/* A node that shares its roster with nobody may be taken into a cluster: by who proves to know its
+ * secret, or, where there is none, by who is on this machine. */
+static bool may_take_in(const struct peer_link *link)
+{
+    struct sockaddr_storage source = {0};
+    socklen_t size = sizeof source;
+    if (!tr_node_is_free(link->links->daemon->node))
+        return false;
+    return link->link.secret.size > 0 ||
+           (getpeername(link->link.stream.file, (struct sockaddr *)&source, &size) == 0 &&
+            tr_address_is_loopback(&source));
+}
+
 static void on_call(struct tr_link *base)
 {
     struct peer_link *link = (struct peer_link *)base;
@@ -377,13 +402,14 @@ static void on_call(struct tr_link *base)
         tr_link_refuse(base, "it is only starting");
         return;
     }
-    if (member == TR_MEMBER_NONE || member == 0) {
+    link->is_host = member == TR_MEMBER_NONE && tr_address_fault(name) == NULL && may_take_in(link);
+    if ((member == TR_MEMBER_NONE && !link->is_host) || member == 0) {
         link->is_early = tr_node_is_alone(links->daemon->node);
         tr_link_refuse(base, "the caller's address is of no view that this node has had");
         return;
     }
     link->member = member;
-    if (is_better(links, links->peers[member].proven)) {
+    if (!link->is_host && is_better(links, links->peers[member].proven)) {
         if (tr_often_again(&links->peers[member].refused, now_ms(links), FIGHT_MS, FIGHT_LEAST))
             say_fought(links, &links->peers[member], base->other);
         link->is_spare = true;

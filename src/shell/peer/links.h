@@ -28,7 +28,7 @@ void tr_links_accept(struct tr_links *links, int file);
 
 /* A FRAME_SEND, and a LINK_RESET, of the node. */
 void tr_links_send(struct tr_links *links, const struct tr_effect *effect);
-void tr_links_reset(struct tr_links *links, uint16_t member);
+void tr_links_reset(struct tr_links *links, uint16_t member, bool is_anew);
 
 void tr_links_close(struct tr_links *links);
 

@@ -7,22 +7,30 @@
 #include <string.h>
 #include <sys/socket.h>
 
-bool tr_neighbours_are_near(const struct tr_node *node, int file)
+static bool is_at(const struct sockaddr_storage *source, struct tr_span address)
 {
-    struct sockaddr_storage source = {0};
     struct sockaddr_storage known = {0};
-    socklen_t size = sizeof source;
     char host[TR_HOST_MAX];
     uint16_t port = 0;
+    return tr_address_split(address, host, &port) == NULL && tr_address_parse(host, 0, &known) &&
+           tr_address_is_same_host(source, &known);
+}
+
+bool tr_neighbours_are_near(const struct tr_node *node, const struct tr_config *config, int file)
+{
+    struct sockaddr_storage source = {0};
+    socklen_t size = sizeof source;
     if (getpeername(file, (struct sockaddr *)&source, &size) != 0)
         return false;
     bool is_near = tr_address_is_loopback(&source);
     for (uint32_t i = 0; i < tr_node_members(node) && !is_near; i++) {
         struct tr_node_peer peer;
         tr_node_peer(node, (uint16_t)i, &peer);
-        is_near = (i == 0 || peer.role != TR_ROLE_NONE) &&
-                  tr_address_split(peer.address, host, &port) == NULL &&
-                  tr_address_parse(host, 0, &known) && tr_address_is_same_host(&source, &known);
+        is_near = (i == 0 || peer.role != TR_ROLE_NONE) && is_at(&source, peer.address);
+    }
+    for (uint32_t i = 0; i < config->node_count && !is_near; i++) {
+        const char *address = config->nodes[i].address;
+        is_near = is_at(&source, (struct tr_span){address, strlen(address)});
     }
     return is_near;
 }

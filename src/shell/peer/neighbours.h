@@ -4,12 +4,14 @@
 #define TR_SHELL_PEER_NEIGHBOURS_H
 
 #include "node/node.h"
+#include "shell/config.h"
 #include "wire/uri.h"
 
 #include <sys/socket.h>
 
-/* A socket's other end is on this machine, or on one of a node. */
-bool tr_neighbours_are_near(const struct tr_node *node, int file);
+/* A socket's other end is on this machine, or on one of a node, or of one that the configuration
+ * names: it may be about to join that. */
+bool tr_neighbours_are_near(const struct tr_node *node, const struct tr_config *config, int file);
 
 /* By the name that a URI gives, */
 bool tr_neighbours_have_uri(const struct tr_node *node, const struct tr_uri *uri);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/members.h"
+
+#include "cluster/gossip.h"
+#include "cluster/member.h"
+#include "cluster/peer.h"
+#include "cluster/view.h"
+#include "replication/catchup.h"
+#include "replication/operation.h"
+#include "replication/rebalance.h"
+
+static void changed(void *context)
+{
+    struct tr_node *node = context;
+    node->is_view_due = true;
+}
+
+static bool is_empty(void *context)
+{
+    const struct tr_node *node = context;
+    return node->timers.store.count(node->timers.store.context) == 0;
+}
+
+void tr_members_hooks(struct tr_node *node)
+{
+    node->membership.hooks =
+        (struct tr_membership_hooks){.context = node, .changed = changed, .is_empty = is_empty};
+}
+
+/* Others were there before: this one has come to them, whatever it is called by now. */
+static bool has_joined(const struct tr_node *node)
+{
+    TR_ASSERT(node->cluster.view.count > 0);
+    bool has_others = false;
+    for (uint32_t i = 1; i < node->cluster.member_count; i++)
+        has_others |= node->cluster.members[i].role == TR_ROLE_STAYING ||
+                      node->cluster.members[i].role == TR_ROLE_LEAVING;
+    bool is_joining = node->cluster.members[0].role == TR_ROLE_JOINING;
+    if (has_others && !is_joining)
+        tr_cover(&node->trial, RULE_JOINED_LATE);
+    return is_joining || has_others;
+}
+
+/* The view has the nodes of the roster but for those that are lost. */
+static bool set_view(struct tr_node *node)
+{
+    struct tr_view_node nodes[TR_VIEW_NODES_MAX];
+    const struct tr_roster *roster = node->membership.roster;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < roster->count; i++) {
+        if (roster->nodes[i].role != TR_ROLE_LOST)
+            nodes[count++] =
+                (struct tr_view_node){tr_roster_address(roster, i), roster->nodes[i].role};
+    }
+    return tr_view_set(&node->cluster, nodes, count);
+}
+
+/* What was said on links before there was a view was not heeded: they begin anew. */
+static void reset_links(struct tr_node *node, struct tr_effects *out)
+{
+    for (uint32_t i = 1; i < node->cluster.member_count; i++) {
+        if (node->cluster.peers[i].link == LINK_GREETED)
+            tr_peer_begin_anew(&node->cluster, (uint16_t)i, out);
+    }
+}
+
+static void change_view(struct tr_node *node, struct tr_effects *out)
+{
+    bool is_first = node->cluster.view.count == 0;
+    bool was_alone = !tr_view_has_others(&node->cluster);
+    node->is_view_due = false;
+    if (!set_view(node)) {
+        tr_note(out, TR_NOTE_VIEW_REFUSED, 0, 0);
+        return;
+    }
+    node->viewed_id = node->membership.roster->id;
+    node->viewed_ms = node->time.now_ms;
+    tr_note(out, TR_NOTE_ROSTER, 0, node->membership.roster->epoch);
+    if (tr_cluster_is_alone(&node->cluster)) { /* it missed nothing, and all is where it belongs */
+        tr_catchup_end(&node->replication);
+        return;
+    }
+    if (is_first)
+        reset_links(node, out);
+    /* One that was alone and to which others come has missed nothing. One that joins them has. */
+    bool is_joining = was_alone && has_joined(node);
+    if (is_joining || (is_first && !node->replication.is_serving)) {
+        node->timers.is_clock_checked |=
+            node->replication.is_serving; /* there are timers by its clock as it is */
+        node->replication.is_serving = false;
+        tr_catchup_begin(&node->replication);
+    }
+    node->replication.rebalance.is_rebalancing = true;
+    node->replication.rebalance.changed_ms = node->time.now_ms;
+    tr_rebalance_again(&node->replication);
+    tr_peers_beat_now(&node->cluster);
+}
+
+/* All that this node has is where the roster places it, and nothing that it began under an earlier
+ * one is under way. */
+static bool is_settled(struct tr_node *node)
+{
+    const struct tr_replication *replication = &node->replication;
+    const struct tr_rebalance *rebalance = &replication->rebalance;
+    uint64_t id = node->membership.roster->id;
+    if (node->viewed_id != id) /* it has yet to be placed by, or cannot be */
+        return false;
+    if (tr_cluster_is_alone(&node->cluster))
+        return true;
+    bool is_leaving = node->cluster.members[0].role != TR_ROLE_STAYING &&
+                      node->cluster.members[0].role != TR_ROLE_JOINING;
+    bool is_balanced = tr_replication_is_popping(replication) && !rebalance->is_rebalancing &&
+                       rebalance->moves.count == 0 && rebalance->view == node->cluster.view.id;
+    bool has_left = !is_leaving || replication->store->count(replication->store->context) == 0;
+    if (!is_balanced || !has_left)
+        return false;
+    if (node->quiet_id != id && !tr_operations_are_older(replication, node->viewed_ms))
+        node->quiet_id = id;
+    return node->quiet_id == id;
+}
+
+enum tr_change tr_node_ask_change(struct tr_node *node, const struct tr_view_node *nodes,
+                                  uint32_t count, uint16_t *who)
+{
+    return tr_membership_ask(&node->membership, nodes, count, who);
+}
+
+bool tr_node_is_free(const struct tr_node *node)
+{
+    return tr_gossip_is_free(&node->membership) && node->kv.stats.keys == 0; /* they do not move */
+}
+
+uint16_t tr_node_meet(struct tr_node *node, struct tr_span address)
+{
+    return tr_member_intern(&node->cluster, address, TR_LOG_NODES_MAX);
+}
+
+const struct tr_roster *tr_node_roster(const struct tr_node *node)
+{
+    return node->membership.roster;
+}
+
+bool tr_node_is_waiting_for(const struct tr_node *node, uint16_t *who)
+{
+    return tr_membership_is_waiting_for(&node->membership, who);
+}
+
+bool tr_node_is_behind(const struct tr_node *node)
+{
+    return tr_membership_is_behind(&node->membership);
+}
+
+/* What a guest were given now might be older, by its clock, than what its hosts have. */
+static void mind_guests(struct tr_node *node)
+{
+    bool is_guest = tr_gossip_is_guest(&node->membership);
+    if (is_guest && node->replication.is_serving)
+        node->replication.is_serving = false;
+    else if (!is_guest && node->is_guest && tr_replication_is_popping(&node->replication))
+        node->replication.is_serving = true;
+    node->is_guest = is_guest;
+    node->replication.rebalance.is_behind = tr_membership_is_behind(&node->membership);
+    node->replication.is_closed = !tr_membership_may_serve(&node->membership);
+}
+
+void tr_members_run(struct tr_node *node, struct tr_effects *out)
+{
+    if (node->is_stop_logged)
+        return; /* after a clean stop nothing more is written */
+    if (node->is_view_due && tr_effects_has_room(out, 4))
+        change_view(node, out);
+    mind_guests(node);
+    tr_membership_run(&node->membership, is_settled(node));
+    if (node->is_view_due && tr_effects_has_room(out, 4))
+        change_view(node, out);
+}
