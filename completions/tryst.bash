@@ -41,7 +41,7 @@ _tryst() {
     elif [[ $word == -* && $command == plan ]]; then
         words="$shared --add --remove --keys --svg"
     elif [[ $word == -* && $command == keyspace ]]; then
-        words="--partitions --replicas --per-node --node --ring --svg --json --help"
+        words="--cluster --partitions --replicas --per-node --node --ring --svg --json --help"
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }

@@ -99,11 +99,12 @@ static void print_row(const struct tr_cluster_members *members,
         snprintf(heard, sizeof heard, "%llu ms", (unsigned long long)lag.heard_ms);
         snprintf(clock, sizeof clock, "%+lld ms", (long long)lag.clock_ms);
     }
-    printf("%-*s  %-8s %-8s %-6.6s %9llu %9llu %8llu %7llu %9s %9s\n", width, member->address,
+    printf("%-*s  %-8s %-8s %-6.6s %9llu %9llu %8llu %7llu %9llu %9s %9s\n", width, member->address,
            told->role, strcmp(told->state, "up") == 0 ? "up" : "STARTING",
            views_differ(members) ? told->view : "same", (unsigned long long)told->held,
            (unsigned long long)told->to_rebalance, (unsigned long long)told->moving,
-           (unsigned long long)lag.pending, members->count > 1 ? heard : "", clock);
+           (unsigned long long)lag.pending, (unsigned long long)told->keys,
+           members->count > 1 ? heard : "", clock);
 }
 
 /* ---- what is to be said of it ---- */
@@ -114,6 +115,7 @@ struct summary {
     size_t deaf; /* pairs that do not hear each other, though both answer here */
     bool is_other;
     bool is_rebalancing;
+    bool has_keys;
     bool is_changing;           /* somebody joins or leaves */
     const struct tr_told *word; /* of who has the highest epoch; NULL: nobody answers */
 };
@@ -135,7 +137,8 @@ static struct summary summarize(const struct tr_cluster_members *members)
         bool has_left = others != NULL && strcmp(others->role, "gone") == 0;
         summary.down += !told->is_reached && !has_left;
         summary.starting += told->is_reached && strcmp(told->state, "up") != 0;
-        summary.is_rebalancing |= told->is_rebalancing;
+        summary.is_rebalancing |= told->is_rebalancing || told->are_keys_moving;
+        summary.has_keys |= told->keys > 0;
         if (told->is_reached && (summary.word == NULL || told->epoch > summary.word->epoch))
             summary.word = told;
         for (size_t k = 0; k < told->seen_count; k++) {
@@ -227,9 +230,10 @@ static void print_verdict(const struct tr_cluster_members *members, const struct
     else if (summary->is_changing)
         print_change(members, summary->word);
     else if (summary->is_rebalancing)
-        puts("timers are on their way to where they belong");
+        puts("timers or keys are on their way to where they belong");
     else if (is_well(summary))
-        puts("all nodes are up, and every timer is where it belongs");
+        printf("all nodes are up, and every timer is where it belongs%s\n",
+               summary->has_keys ? ", and so is every key" : "");
 }
 
 static void print_text(const struct tr_cluster_members *members, const struct summary *summary)
@@ -239,8 +243,8 @@ static void print_text(const struct tr_cluster_members *members, const struct su
         int size = (int)strlen(members->list[i].address);
         width = size > width ? size : width;
     }
-    printf("%-*s  %-8s %-8s %-6s %9s %9s %8s %7s %9s %9s\n", width, "node", "role", "state", "view",
-           "timers", "to move", "moving", "pending", "heard", "clock");
+    printf("%-*s  %-8s %-8s %-6s %9s %9s %8s %7s %9s %9s %9s\n", width, "node", "role", "state",
+           "view", "timers", "to move", "moving", "pending", "keys", "heard", "clock");
     for (size_t i = 0; i < members->count; i++)
         print_row(members, &members->list[i], width);
     putchar('\n');

@@ -167,11 +167,16 @@ static const char plan[] =
     "Example:  tryst plan --node a --node b --node c --add d --remove a --svg plan.svg\n";
 
 static const char keyspace[] =
-    "usage: tryst keyspace [OPTION]... --node NODE...\n"
+    "usage: tryst keyspace [--cluster HOST:PORT] [OPTION]...\n"
+    "       tryst keyspace [OPTION]... --node NODE...\n"
     "\n"
     "Shows the ring of a keyspace: the positions of each node, the partitions that it owns, its\n"
-    "share of the keys, and of their copies. Nodes take their positions in the order given.\n"
+    "share of the keys, and of their copies: that of a cluster that runs, as a node of it tells\n"
+    "(TRYST_NODE, or 127.0.0.1:7253), or the one that nodes would make, which take their "
+    "positions\n"
+    "in the order given.\n"
     "\n"
+    "  --cluster ADDRESS a node of the cluster\n"
     "  --partitions P    partitions of the circle, 1 to 4294967296 (1024)\n"
     "  --replicas K      nodes per key, the size of a preference list (2)\n"
     "  --per-node N      positions of a node that gives none, 1 to 4096 (16; 1 if there are less\n"

@@ -3,6 +3,7 @@
 #include "cli/keyspace.h"
 
 #include "cli/cluster.h"
+#include "cli/node.h"
 #include "cli/svg.h"
 #include "cli/utf8.h"
 
@@ -13,6 +14,7 @@
 enum {
     OPTION_SVG = TR_CLUSTER_OPTIONS_END,
     OPTION_RING,
+    OPTION_CLUSTER,
 };
 
 static const struct tr_option option_table[] = {
@@ -20,6 +22,7 @@ static const struct tr_option option_table[] = {
     {"--partitions", true, TR_OPTION_PARTITIONS},
     {"--per-node", true, TR_OPTION_PER_NODE},
     {"--node", true, TR_OPTION_NODE},
+    {"--cluster", true, OPTION_CLUSTER},
     {"--svg", true, OPTION_SVG},
     {"--ring", false, OPTION_RING},
     {"--json", false, TR_OPTION_JSON},
@@ -31,6 +34,7 @@ static const struct tr_option option_table[] = {
 struct request {
     struct tr_cluster_settings settings;
     struct tr_node_list nodes;
+    const char *contact; /* NULL: the ring of nodes that are given */
     const char *svg_path;
     bool wants_ring;
 };
@@ -49,6 +53,9 @@ static bool take_option(struct request *request, const struct tr_options *option
     case OPTION_RING:
         request->wants_ring = true;
         return true;
+    case OPTION_CLUSTER:
+        request->contact = options->value;
+        return true;
     default:
         return tr_cluster_take(&request->settings, options);
     }
@@ -62,7 +69,15 @@ static bool read_request(struct request *request, int argc, char **argv)
         if (!take_option(request, &options))
             return false;
     }
-    return step != TR_OPTIONS_BAD;
+    if (step == TR_OPTIONS_BAD)
+        return false;
+    if (request->contact != NULL && request->nodes.count > 0) {
+        tr_usage_error("keyspace", "either --cluster, or nodes by --node");
+        return false;
+    }
+    if (request->contact == NULL && request->nodes.count == 0)
+        request->contact = tr_node_address_or_default(NULL);
+    return true;
 }
 
 /* ---- measuring ---- */
@@ -243,6 +258,11 @@ enum tr_exit tr_command_keyspace(int argc, char **argv)
     } else if (request.settings.wants_help) {
         tr_help_print(stdout, "keyspace");
         status = TR_EXIT_OK;
+    } else if (request.contact != NULL) {
+        size_t list_size = 0;
+        map = tr_ring_ask(request.contact, &list_size);
+        request.settings.replicas = list_size;
+        status = map != NULL ? run(&request, map) : TR_EXIT_FAILED;
     } else if ((map = tr_cluster_map(&request.settings, &request.nodes)) != NULL) {
         status = run(&request, map);
     }

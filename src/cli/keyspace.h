@@ -33,6 +33,9 @@ struct tr_ring {
 /* A node's share of all keys; 1 is an even one. */
 double tr_ring_evenness(const struct tr_ring *ring, const struct tr_ring_node *node);
 
+/* That of the cluster of a node, which is to be freed; NULL: it was said why not. */
+struct tryst_place_map *tr_ring_ask(const char *address, size_t *list_size);
+
 void tr_ring_print_svg(const struct tr_ring *ring, FILE *out);
 
 #endif

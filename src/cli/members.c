@@ -124,6 +124,8 @@ static bool read_told(struct tr_json *json, struct tr_told *told)
         COUNT("misplaced", &told->to_rebalance), /* likewise */
         COUNT("moving", &told->moving),
         COUNT("walked-percent", &told->walked),
+        COUNT("keys", &told->keys),
+        FLAG("keys-moving", &told->are_keys_moving),
     };
     enum tr_json_token token = tr_json_next(json);
     if (token != TR_JSON_OBJECT)

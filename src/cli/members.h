@@ -40,6 +40,8 @@ struct tr_told {
     uint64_t to_rebalance;
     uint64_t moving;
     uint64_t walked; /* per cent */
+    uint64_t keys;
+    bool are_keys_moving;
     struct tr_seen *seen;
     size_t seen_count;
 };

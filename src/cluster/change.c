@@ -40,6 +40,23 @@ bool tr_change_by_lists(const struct tr_roster *heeded, const struct tr_roster *
     return has_any;
 }
 
+bool tr_change_heed(const struct tr_roster *roster, const struct tr_roster *configured,
+                    struct tr_roster *heeded)
+{
+    bool is_all = true;
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        const struct tr_roster *list = pass == 0 ? configured : heeded;
+        for (uint32_t i = list->count; i-- > 0;) { /* from the end: one may go */
+            struct tr_span address = tr_roster_address(list, i);
+            enum tr_role is = tr_roster_role(configured, address);
+            enum tr_role now = tr_roster_role(roster, address);
+            bool is_done = role_asked(tr_roster_role(heeded, address), is, now) == now;
+            is_all &= is_done && tr_roster_set(heeded, address, is);
+        }
+    }
+    return is_all;
+}
+
 uint32_t tr_change_count_left(const struct tr_roster *roster)
 {
     uint32_t left = 0;
@@ -72,7 +89,8 @@ bool tr_change_keep_allowed(const struct tr_roster *roster, struct tr_roster *ne
 
 bool tr_change_is_none(const struct tr_roster *a, const struct tr_roster *b)
 {
-    bool is_same = a->count == b->count;
+    bool is_same =
+        a->count == b->count && a->floor == b->floor && tr_definition_is_same(&a->keys, &b->keys);
     for (uint32_t i = 0; is_same && i < a->count; i++)
         is_same = a->nodes[i].role == tr_roster_role(b, tr_roster_address(a, i));
     return is_same;
@@ -80,7 +98,8 @@ bool tr_change_is_none(const struct tr_roster *a, const struct tr_roster *b)
 
 bool tr_change_is_loss(const struct tr_roster *roster, const struct tr_roster *next)
 {
-    bool is_loss = roster->count == next->count;
+    bool is_loss = roster->count == next->count && roster->floor == next->floor &&
+                   tr_definition_is_same(&roster->keys, &next->keys);
     for (uint32_t i = 0; is_loss && i < roster->count; i++) {
         enum tr_role role = tr_roster_role(next, tr_roster_address(roster, i));
         is_loss = role == TR_ROLE_LOST || role == roster->nodes[i].role;

@@ -20,13 +20,16 @@ bool tr_change_by_lists(const struct tr_roster *heeded, const struct tr_roster *
  * another one may only take it back, or lose nodes. False: there was such. */
 bool tr_change_keep_allowed(const struct tr_roster *roster, struct tr_roster *next);
 
-/* Whether all roles are the same. */
+/* Whether all roles are the same, and keys are spread as they were. */
 bool tr_change_is_none(const struct tr_roster *roster, const struct tr_roster *next);
 
 /* Whether it loses nodes, and does nothing else. */
 bool tr_change_is_loss(const struct tr_roster *roster, const struct tr_roster *next);
 
 /* Nodes that are there when it is through. */
+/* What of the difference the roster has is heeded; returns whether that is all of it. */
+bool tr_change_heed(const struct tr_roster *roster, const struct tr_roster *configured,
+                    struct tr_roster *heeded);
 uint32_t tr_change_count_left(const struct tr_roster *roster);
 
 #endif

@@ -22,6 +22,12 @@ uint64_t tr_clock_stamp(struct tr_cluster *cluster, uint64_t above);
 /* Another node's stamp was heard. */
 void tr_clock_hear(struct tr_cluster *cluster, uint64_t stamp);
 
+/* When a stamp was given, by the clock of the cluster. */
+static inline tr_steady_ms tr_clock_time_of(uint64_t stamp)
+{
+    return stamp >> 16;
+}
+
 /* The clocks of most others are behind: stamps of this node would beat later writes on all of
  * them. */
 bool tr_clock_is_ahead(const struct tr_cluster *cluster);

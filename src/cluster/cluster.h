@@ -4,7 +4,8 @@
  * who is up, the clock that they share, and what waits to be sent.
  *
  *   member.c  every node that this store has ever heard of
- *   view.c    which of them there are now, and where the view places a key
+ *   view.c    which of them there are now, and where the view places a timer
+ *   ring.c    and which of them hold a key
  *   clock.c   stamps, above every one that was given before on any node
  *   outbox.c  messages that wait for a peer, and the frames that take them
  *   peer.c    links, greetings, heartbeats: who is up
@@ -43,6 +44,16 @@ struct tr_view {
     size_t map_size;
     void *workspace;
     size_t workspace_size;
+};
+
+/* A ring of keys: cluster/ring.h. */
+struct tr_ring {
+    uint32_t count;                     /* nodes on it; 0: there is none */
+    uint8_t copies;                     /* of a key, no more than there are nodes, */
+    uint8_t reads;                      /* of which so many are to answer a read, */
+    uint8_t writes;                     /* and so many to have a write */
+    uint16_t placed[TR_VIEW_NODES_MAX]; /* the members that the map's nodes are */
+    struct tryst_place_map *map;
 };
 
 /* In the order in which they are sent: what somebody waits for first, records in bulk last. */
@@ -113,9 +124,10 @@ struct tr_peer {
     int64_t clock_ms;   /* its clock less ours */
     uint64_t view;
     uint64_t popping_from_ms;
-    uint8_t flags;   /* of enum tr_beat_flag */
-    uint8_t version; /* of the frames that both speak */
-    uint8_t fill;    /* of its memory or disk, per cent */
+    uint8_t key_flags; /* of enum tr_beat_key_flag */
+    uint8_t flags;     /* of enum tr_beat_flag */
+    uint8_t version;   /* of the frames that both speak */
+    uint8_t fill;      /* of its memory or disk, per cent */
     struct tr_queue queues[MESSAGE_KINDS];
     uint32_t count; /* messages in all of them */
 };
@@ -151,6 +163,10 @@ struct tr_cluster {
     uint64_t last_stamp;
     uint64_t ahead_ms; /* how far the fastest clock of the cluster is ahead of this one */
     struct tr_view view;
+    struct tr_ring ring;     /* of keys, as it is to be, */
+    struct tr_ring old_ring; /* and as it was, while that is under way */
+    struct tryst_place_map *ring_scratch;
+    size_t ring_map_size;
     struct tr_peer *peers; /* by member */
 
     struct tr_message *messages;

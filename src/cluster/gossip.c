@@ -147,7 +147,8 @@ bool tr_gossip_wants_to_send(const struct tr_membership *membership, uint16_t pe
 {
     const struct tr_standing *standing = &membership->standings[peer];
     return is_to_be_told(membership, peer) &&
-           (standing->sent_ms == 0 || membership->time->now_ms >= standing->sent_ms + SEND_MS);
+           (standing->sent_ms == 0 || standing->sent_id != membership->roster->id ||
+            membership->time->now_ms >= standing->sent_ms + SEND_MS);
 }
 
 void tr_gossip_send(struct tr_membership *membership, uint16_t peer, struct tr_effects *out)
@@ -161,4 +162,5 @@ void tr_gossip_send(struct tr_membership *membership, uint16_t peer, struct tr_e
     tr_roster_put(&writer, membership->roster);
     tr_outbox_end_frame(cluster, peer, &writer, out);
     membership->standings[peer].sent_ms = membership->time->now_ms;
+    membership->standings[peer].sent_id = membership->roster->id;
 }

@@ -5,6 +5,7 @@
 #include "cluster/change.h"
 #include "cluster/member.h"
 #include "cluster/peer.h"
+#include "cluster/ring.h"
 #include "cluster/roster_log.h"
 
 #define LOOK_MS  200
@@ -27,16 +28,75 @@ void tr_membership_look_now(struct tr_membership *membership)
     membership->look_ms = membership->time->now_ms;
 }
 
+/* Whether the change in which this node leaves ends with this roster, and it had settled in it. */
+static bool is_release(const struct tr_membership *membership, const struct tr_roster *roster)
+{
+    const struct tr_roster *before = membership->roster;
+    bool is_out = tr_roster_role(roster, own_address(membership)) == TR_ROLE_NONE;
+    bool is_next = roster->cluster == before->cluster && roster->epoch == before->epoch + 1 &&
+                   tr_roster_role(before, own_address(membership)) == TR_ROLE_LEAVING;
+    return is_out && (membership->is_released || (is_next && membership->is_settled));
+}
+
+void tr_membership_heed_all(struct tr_membership *membership)
+{
+    membership->asked_id = 0;
+    if (membership->configured->epoch == 0)
+        return;
+    *membership->heeded = *membership->configured;
+    membership->heeded_kept.is_due = true;
+}
+
+/* What the configuration asks for and the roster has, all have heard. */
+static void heed_done(struct tr_membership *membership)
+{
+    membership->asked_id = 0;
+    if (tr_change_heed(membership->roster, membership->configured, membership->heeded)) {
+        tr_membership_heed_all(membership);
+        return;
+    }
+    tr_roster_seal(membership->heeded);
+    membership->heeded_kept.is_due = true;
+}
+
+/* Whoever makes the next epoch has seen that all had the one before; but not if a node is lost. So
+ * if that was the one which this node made for its configuration, all have heard what that asks
+ * for: it is not asked for again, whatever has become of it since. */
+static bool was_heard(const struct tr_membership *membership, const struct tr_roster *next)
+{
+    const struct tr_roster *roster = membership->roster;
+    bool is_asked = membership->asked_id != 0 && membership->asked_id == roster->id;
+    for (uint32_t i = 0; i < next->count; i++) {
+        struct tr_span address = tr_roster_address(next, i);
+        if (next->nodes[i].role == TR_ROLE_LOST && tr_roster_role(roster, address) != TR_ROLE_LOST)
+            return false;
+    }
+    return is_asked && next->cluster == roster->cluster && next->epoch > roster->epoch;
+}
+
 void tr_membership_adopt(struct tr_membership *membership, const struct tr_roster *roster)
 {
     TR_ASSERT(roster->epoch > 0 && !is_same(roster, membership->roster));
+    if (was_heard(membership, roster))
+        heed_done(membership);
     if (roster->cluster != membership->roster->cluster)
-        membership->is_shared = false;
+        membership->is_shared = membership->is_arrived = false;
+    membership->is_released = is_release(membership, roster);
     *membership->roster = *roster;
     membership->roster_kept.is_due = true;
     membership->is_settled = false;
     membership->through_ms = 0;
     membership->hooks.changed(membership->hooks.context);
+    tr_peers_beat_now(membership->cluster);
+    tr_membership_look_now(membership);
+}
+
+void tr_membership_set_arrived(struct tr_membership *membership, bool is_arrived)
+{
+    if (membership->is_arrived == is_arrived)
+        return;
+    membership->is_arrived = is_arrived;
+    membership->roster_kept.is_due = true;
     tr_peers_beat_now(membership->cluster);
     tr_membership_look_now(membership);
 }
@@ -74,6 +134,22 @@ static void list_before(const struct tr_roster *configured, struct tr_roster *li
     }
 }
 
+/* Of a node by itself, so that it takes keys at once. */
+static void assume_keyspace(struct tr_membership *membership, struct tr_roster *roster)
+{
+    roster->keys = (struct tr_definition){
+        .partitions = 1024,
+        .copies = 1,
+        .reads = 1,
+        .writes = 1,
+        .positions = 16,
+        .is_assumed = true,
+    };
+    roster->before = roster->keys;
+    bool is_chosen = tr_ring_choose(membership->cluster, roster);
+    TR_ASSERT(is_chosen);
+}
+
 /* Epoch 1. False: a node that its own configuration calls joining makes none, and waits to be taken
  * in. So does one that leaves before it was there, or is not on its own list. */
 static bool begin(struct tr_membership *membership)
@@ -91,8 +167,13 @@ static bool begin(struct tr_membership *membership)
     list_before(membership->configured, roster);
     roster->cluster = cluster_of(roster);
     roster->epoch = 1;
+    if (roster->count == 1)
+        assume_keyspace(membership, roster);
     tr_roster_seal(roster);
-    *membership->heeded = *roster; /* who joins and who leaves is asked for now */
+    list_before(membership->configured, membership->heeded); /* the rest is asked for now */
+    membership->heeded->cluster = roster->cluster;
+    membership->heeded->epoch = 1;
+    tr_roster_seal(membership->heeded);
     membership->heeded_kept.is_due = true;
     membership->is_shared &= membership->roster->cluster == roster->cluster;
     if (!is_same(roster, membership->roster))
@@ -151,7 +232,14 @@ static enum tr_change may_change(const struct tr_membership *membership,
     return TR_CHANGE_MADE;
 }
 
-static enum tr_change make(struct tr_membership *membership, struct tr_roster *next, uint16_t *who)
+bool tr_membership_is_agreed(const struct tr_membership *membership)
+{
+    uint16_t who = TR_MEMBER_NONE;
+    return may_change(membership, membership->roster, &who) == TR_CHANGE_MADE;
+}
+
+enum tr_change tr_membership_make(struct tr_membership *membership, struct tr_roster *next,
+                                  uint16_t *who)
 {
     enum tr_role role = tr_roster_role(membership->roster, own_address(membership));
     if (role == TR_ROLE_NONE || role == TR_ROLE_LOST)
@@ -164,6 +252,8 @@ static enum tr_change make(struct tr_membership *membership, struct tr_roster *n
     bool is_waived = change == TR_CHANGE_DOWN && tr_change_is_loss(membership->roster, next);
     if (change != TR_CHANGE_MADE && !is_waived) /* a loss may be told while others are down, too */
         return change;
+    if (!tr_ring_choose(membership->cluster, next))
+        return TR_CHANGE_NO_POSITION;
     next->epoch++;
     tr_roster_seal(next);
     tr_cover(membership->cluster->trial, RULE_CHANGE_MADE);
@@ -178,6 +268,34 @@ static bool is_with_us(const struct tr_membership *membership, uint16_t member)
         return member == 0;
     return tr_peer_is_up(membership->cluster, member) &&
            membership->standings[member].cluster == membership->roster->cluster;
+}
+
+static bool is_taken(const struct tr_roster *roster, uint32_t position)
+{
+    for (uint32_t i = 0; i < roster->count; i++) {
+        for (uint32_t k = 0; k < roster->nodes[i].position_count; k++) {
+            if (roster->nodes[i].positions[k] == position)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The positions that were asked for. False: there are no such, or another node has one. */
+static bool give_positions(struct tr_roster *next, const struct tr_view_node *asked)
+{
+    struct tr_roster_node *node = tr_roster_find(next, asked->address);
+    if (asked->position_count == 0 || node == NULL)
+        return true;
+    if (asked->position_count > TR_POSITIONS_MAX || node->position_count > 0)
+        return false;
+    for (uint32_t i = 0; i < asked->position_count; i++) {
+        if (asked->positions[i] >= next->keys.partitions || is_taken(next, asked->positions[i]))
+            return false;
+        node->positions[node->position_count++] = asked->positions[i];
+    }
+    tr_roster_sort_positions(node);
+    return true;
 }
 
 enum tr_change tr_membership_ask(struct tr_membership *membership, const struct tr_view_node *nodes,
@@ -204,32 +322,26 @@ enum tr_change tr_membership_ask(struct tr_membership *membership, const struct 
             continue;
         if (!tr_roster_set(next, nodes[i].address, asked))
             return TR_CHANGE_FULL;
+        if (!give_positions(next, &nodes[i]))
+            return TR_CHANGE_NO_POSITION;
         has_any = true;
     }
     if (!has_any)
         return TR_CHANGE_NONE;
-    return tr_change_keep_allowed(membership->roster, next) ? make(membership, next, who)
-                                                            : TR_CHANGE_BUSY;
+    if (!tr_change_keep_allowed(membership->roster, next))
+        return TR_CHANGE_BUSY;
+    return tr_membership_make(membership, next, who);
 }
 
 /* ---- the configuration ---- */
-
-void tr_membership_heed_all(struct tr_membership *membership)
-{
-    membership->asked_id = 0;
-    if (membership->configured->epoch == 0)
-        return;
-    *membership->heeded = *membership->configured;
-    membership->heeded_kept.is_due = true;
-}
 
 /* Asks for what the configuration wants and the roster does not have. */
 static void ask_for_rest(struct tr_membership *membership)
 {
     uint16_t who = TR_MEMBER_NONE;
-    bool is_all = tr_change_keep_allowed(membership->roster, membership->scratch);
-    bool is_made = make(membership, membership->scratch, &who) == TR_CHANGE_MADE;
-    membership->asked_id = is_all && is_made ? membership->roster->id : 0;
+    tr_change_keep_allowed(membership->roster, membership->scratch);
+    bool is_made = tr_membership_make(membership, membership->scratch, &who) == TR_CHANGE_MADE;
+    membership->asked_id = is_made ? membership->roster->id : 0;
 }
 
 /* Until all have the roster in which it is done, another one of the same epoch may win: then it is
@@ -244,12 +356,15 @@ static void heed(struct tr_membership *membership)
     if (membership->roster->epoch == 0 || membership->configured->epoch == 0 ||
         membership->configured->id == membership->heeded->id)
         return;
-    *membership->scratch = *membership->roster;
     bool is_asked = membership->asked_id == membership->roster->id;
-    if (!is_asked &&
-        tr_change_by_lists(membership->heeded, membership->configured, membership->scratch))
+    if (is_asked && may_change(membership, membership->roster, &who) != TR_CHANGE_MADE)
+        return;
+    if (is_asked)
+        heed_done(membership);
+    *membership->scratch = *membership->roster;
+    if (tr_change_by_lists(membership->heeded, membership->configured, membership->scratch))
         ask_for_rest(membership);
-    else if (!is_asked || may_change(membership, membership->roster, &who) == TR_CHANGE_MADE)
+    else
         tr_membership_heed_all(membership);
 }
 
@@ -291,11 +406,25 @@ bool tr_membership_is_in(const struct tr_membership *membership)
     return membership->roster->epoch == 0 || (role != TR_ROLE_NONE && role != TR_ROLE_LOST);
 }
 
+/* Nodes that came after it had left may not know of it. */
+static bool sees_all(const struct tr_membership *membership)
+{
+    const struct tr_roster *roster = membership->roster;
+    for (uint32_t i = 0; i < roster->count; i++) {
+        uint16_t member = tr_member_find(membership->cluster, tr_roster_address(roster, i));
+        if (roster->nodes[i].role != TR_ROLE_LOST &&
+            (member == TR_MEMBER_NONE || !tr_peer_is_up(membership->cluster, member)))
+            return false;
+    }
+    return true;
+}
+
 bool tr_membership_may_serve(const struct tr_membership *membership)
 {
     enum tr_role role = tr_roster_role(membership->roster, own_address(membership));
     return tr_membership_is_in(membership) ||
-           (role == TR_ROLE_NONE && membership->hooks.is_empty(membership->hooks.context));
+           (role == TR_ROLE_NONE && membership->hooks.is_empty(membership->hooks.context) &&
+            sees_all(membership));
 }
 
 bool tr_membership_is_behind(const struct tr_membership *membership)

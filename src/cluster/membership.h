@@ -32,6 +32,7 @@ struct tr_standing {
     uint64_t id;
     uint64_t settled;   /* the id of the last roster of which it said that it is settled */
     tr_mono_ms sent_ms; /* when it was last sent the roster; 0: not on this link */
+    uint64_t sent_id;   /* and which it was */
 };
 
 /* Where the log has one of them. */
@@ -45,6 +46,7 @@ struct tr_membership_hooks {
     void *context;
     void (*changed)(void *context);  /* another roster is in force */
     bool (*is_empty)(void *context); /* whether this node holds no records */
+    bool (*has_keys)(void *context);
 };
 
 struct tr_membership {
@@ -64,6 +66,8 @@ struct tr_membership {
     uint64_t asked_id; /* the roster that was made for the configuration, and may not hold yet */
     bool is_read;      /* the configuration was, just now */
     bool is_shared;    /* another node has, or had, a roster of the same cluster */
+    bool is_arrived;   /* since its store began, this node has had all keys that it is to hold */
+    bool is_released;  /* it has left, and the others have all that it had */
     bool is_waiting;   /* to be taken in by others, as its configuration says */
     bool is_settled;   /* all that this node has is where this roster places it */
     tr_mono_ms through_ms; /* when all were heard to have settled; 0: they were not */
@@ -79,11 +83,17 @@ void tr_membership_configure(struct tr_membership *membership, const struct tr_v
 enum tr_change tr_membership_ask(struct tr_membership *membership, const struct tr_view_node *nodes,
                                  uint32_t count, uint16_t *who);
 
+/* The next roster, made of the one in force, if those who are to agree are there. */
+enum tr_change tr_membership_make(struct tr_membership *membership, struct tr_roster *next,
+                                  uint16_t *who);
+
 /* What the configuration says is taken as done: it is a guest's, and asks its hosts for nothing. */
 void tr_membership_heed_all(struct tr_membership *membership);
 /* Another roster comes into force. */
 void tr_membership_adopt(struct tr_membership *membership, const struct tr_roster *roster);
 void tr_membership_look_now(struct tr_membership *membership); /* there may be something to do */
+/* This node has all keys that it is to hold, or has not any more. */
+void tr_membership_set_arrived(struct tr_membership *membership, bool is_arrived);
 
 /* In each step: what can be done now. `is_settled`: all that this node has is where it belongs. */
 void tr_membership_run(struct tr_membership *membership, bool is_settled);
@@ -91,10 +101,12 @@ void tr_membership_run(struct tr_membership *membership, bool is_settled);
 /* Whether a node has yet to settle in the change that is under way: `who`, TR_MEMBER_NONE if this
  * node has no number for it. */
 bool tr_membership_is_waiting_for(const struct tr_membership *membership, uint16_t *who);
+/* Every node that is to agree on a change is there, and has this roster. */
+bool tr_membership_is_agreed(const struct tr_membership *membership);
 /* The roster in force, if there is one, names this node, and does not call it lost. */
 bool tr_membership_is_in(const struct tr_membership *membership);
-/* It may take requests: it is a member, or has left and holds nothing, and so can answer only with
- * what members have. */
+/* It may take requests: it is a member, or has left, holds nothing, and sees all members, and so
+ * can answer only with what they have. */
 bool tr_membership_may_serve(const struct tr_membership *membership);
 /* What the configuration asks for has yet to be done. */
 bool tr_membership_is_behind(const struct tr_membership *membership);

@@ -173,6 +173,7 @@ static void hear_hello(struct tr_cluster *cluster, uint16_t index, const struct 
     peer->incarnation = frame->of.hello.incarnations[count - 1].number;
     peer->tick_ms = frame->of.hello.tick_ms;
     peer->flags = TR_BEAT_POPPING | TR_BEAT_REBALANCING; /* until it says */
+    peer->key_flags = 0;
     peer->popping_from_ms = 0;
     cluster->hooks.greeted(cluster->hooks.context, index);
 }
@@ -224,6 +225,7 @@ static void hear_beat(struct tr_cluster *cluster, uint16_t index, const struct t
     peer->tick_ms = frame->of.beat.tick_ms;
     peer->view = frame->of.beat.view;
     peer->flags = frame->of.beat.flags;
+    peer->key_flags = frame->of.beat.has_roster ? frame->of.beat.key_flags : 0;
     peer->position = frame->of.beat.position;
     peer->popping_from_ms = frame->of.beat.popping_from_ms;
     peer->clock_ms = (int64_t)((frame->of.beat.stamp >> 16) - cluster->time->steady_ms);

@@ -5,13 +5,21 @@
 #include "log/reclaim.h"
 #include "log/segment.h"
 
+#define IS_SHARED   1 /* flags of an entry */
+#define IS_ARRIVED  2
+#define IS_RELEASED 4
+
 /* Writes a list to the log, in place of what that has of it. */
 static void append(struct tr_membership *membership, enum tr_log_type type,
                    const struct tr_roster *list, struct tr_kept *kept)
 {
     struct tr_log *log = membership->log;
     struct tr_writer out = tr_writer_on(membership->bytes, 1 + TR_ROSTER_SIZE_MAX);
-    tr_put_number(&out, membership->is_shared, 1);
+    tr_put_number(&out,
+                  (membership->is_shared ? IS_SHARED : 0u) |
+                      (membership->is_arrived ? IS_ARRIVED : 0u) |
+                      (membership->is_released ? IS_RELEASED : 0u),
+                  1);
     tr_roster_put(&out, list);
     TR_ASSERT(!out.is_full);
     struct tr_log_entry entry = {.type = type,
@@ -25,9 +33,9 @@ static void append(struct tr_membership *membership, enum tr_log_type type,
 
 static size_t bound_of(const struct tr_roster *list)
 {
-    size_t size = 64;
+    size_t size = 128;
     for (uint32_t i = 0; i < list->count; i++)
-        size += list->nodes[i].address_size + 4u;
+        size += list->nodes[i].address_size + 6u + 5u * list->nodes[i].position_count;
     return size;
 }
 
@@ -53,12 +61,15 @@ bool tr_roster_log_restore(struct tr_membership *membership, const struct tr_log
     bool is_roster = entry->type == TR_LOG_ROSTER;
     struct tr_kept *kept = is_roster ? &membership->roster_kept : &membership->heeded_kept;
     struct tr_reader in = tr_reader_on(entry->address.text, entry->address.size);
-    bool is_shared = tr_get_number(&in, 1) != 0;
+    uint64_t flags = tr_get_number(&in, 1);
     if (!tr_roster_get(&in, membership->scratch) || in.at != in.end)
         return false;
     *(is_roster ? membership->roster : membership->heeded) = *membership->scratch;
-    if (is_roster)
-        membership->is_shared = is_shared;
+    if (is_roster) {
+        membership->is_shared = (flags & IS_SHARED) != 0;
+        membership->is_arrived = (flags & IS_ARRIVED) != 0;
+        membership->is_released = (flags & IS_RELEASED) != 0;
+    }
     if (kept->size > 0)
         tr_log_is_dead(membership->log, kept->segment, kept->size);
     kept->size = entry->address.size + TR_LOG_ENTRY_HEAD_MAX;

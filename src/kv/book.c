@@ -22,6 +22,7 @@
 #define LIVE         0x80
 #define HAS_EXPIRY   0x01
 #define HAS_CALLBACK 0x02
+#define IS_END       0x04
 
 #define HEAD_MAX   (FIXED + 2 * TR_VARINT_MAX + 8 + 4)
 #define INDEX_SLOT 12 /* bytes of a slot, in pages that are two thirds full */
@@ -114,6 +115,11 @@ uint64_t tr_kv_book_version(const struct tr_kv_book *book, tr_ref ref)
     return tr_load(bytes_at(book, ref) + AT_VERSION, 8);
 }
 
+bool tr_kv_book_is_end(const struct tr_kv_book *book, tr_ref ref)
+{
+    return (bytes_at(book, ref)[0] & IS_END) != 0;
+}
+
 uint8_t tr_kv_book_marks(const struct tr_kv_book *book, tr_ref ref)
 {
     return bytes_at(book, ref)[AT_MARKS];
@@ -160,6 +166,7 @@ void tr_kv_book_unpack(const struct tr_kv_book *book, tr_ref ref, struct tr_pair
         .value = {(const char *)bytes + layout.value_at, layout.value_size},
         .version = tr_load(bytes + AT_VERSION, 8),
         .version_node = (uint16_t)tr_load(bytes + AT_NODE, 2),
+        .is_end = (bytes[0] & IS_END) != 0,
         .expires_ms = layout.expires_at != 0 ? tr_load(bytes + layout.expires_at, 8) : TR_NEVER,
         .segment = (uint32_t)tr_load(bytes + AT_SEGMENT, 3),
     };
@@ -242,11 +249,14 @@ tr_ref tr_kv_book_put(struct tr_kv_book *book, tr_ref ref, uint64_t hash,
                       const struct tr_pair *pair)
 {
     TR_ASSERT(pair->key.size <= TR_KEY_MAX && pair->value.size <= TR_VALUE_MAX);
+    TR_ASSERT(!pair->is_end || (pair->value.size == 0 && pair->expires_ms != TR_NEVER));
     tr_ref before = ref != TR_ARENA_NONE ? callback_of(bytes_at(book, ref)) : TR_ARENA_NONE;
     tr_ref callback = TR_ARENA_NONE;
     uint8_t flags = 0;
     if (pair->expires_ms != TR_NEVER)
         flags |= HAS_EXPIRY;
+    if (pair->is_end)
+        flags |= IS_END;
     if (pair->callback.size > 0) {
         flags |= HAS_CALLBACK;
         callback = tr_strings_hold(&book->callbacks, pair->callback);
@@ -280,8 +290,9 @@ static tr_ref repack(struct tr_kv_book *book, tr_ref ref, uint64_t hash, const s
 {
     const uint8_t *old = bytes_at(book, ref);
     struct layout from = layout_of(old);
-    uint8_t flags = (uint8_t)((pair->expires_ms != TR_NEVER ? HAS_EXPIRY : 0) |
-                              (callback != TR_ARENA_NONE ? HAS_CALLBACK : 0));
+    uint8_t flags =
+        (uint8_t)((pair->expires_ms != TR_NEVER ? HAS_EXPIRY : 0) |
+                  (callback != TR_ARENA_NONE ? HAS_CALLBACK : 0) | (pair->is_end ? IS_END : 0));
     struct layout to = lay_out(flags, from.key_size, value_size);
     size_t kept = value_size < from.value_size ? value_size : from.value_size;
     tr_ref piece = take_piece(book, ref, to.value_at + value_size);
@@ -323,6 +334,20 @@ tr_ref tr_kv_book_expire(struct tr_kv_book *book, tr_ref ref, uint64_t hash,
     tr_ref released = piece != TR_ARENA_NONE ? before : text;
     if (released != TR_ARENA_NONE)
         tr_strings_release(&book->callbacks, released);
+    return piece;
+}
+
+tr_ref tr_kv_book_end(struct tr_kv_book *book, tr_ref ref, uint64_t hash, tr_steady_ms until_ms)
+{
+    TR_ASSERT(ref != TR_ARENA_NONE && until_ms != TR_NEVER);
+    struct tr_pair pair;
+    tr_kv_book_unpack(book, ref, &pair);
+    tr_ref before = callback_of(bytes_at(book, ref));
+    pair.is_end = true;
+    pair.expires_ms = until_ms;
+    tr_ref piece = repack(book, ref, hash, &pair, TR_ARENA_NONE, 0);
+    if (piece != TR_ARENA_NONE && before != TR_ARENA_NONE)
+        tr_strings_release(&book->callbacks, before);
     return piece;
 }
 

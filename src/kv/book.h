@@ -46,6 +46,9 @@ tr_ref tr_kv_book_resize(struct tr_kv_book *book, tr_ref ref, uint64_t hash, siz
 tr_ref tr_kv_book_expire(struct tr_kv_book *book, tr_ref ref, uint64_t hash,
                          tr_steady_ms expires_ms, struct tr_span callback);
 
+/* A pair becomes a tombstone, of the same version, without its value. Likewise. */
+tr_ref tr_kv_book_end(struct tr_kv_book *book, tr_ref ref, uint64_t hash, tr_steady_ms until_ms);
+
 void tr_kv_book_remove(struct tr_kv_book *book, tr_ref ref, uint64_t hash);
 
 /* Spans point into the book, until it changes. */
@@ -56,6 +59,7 @@ struct tr_span tr_kv_book_key(const struct tr_kv_book *book, tr_ref ref);
 struct tr_span tr_kv_book_value(const struct tr_kv_book *book, tr_ref ref);
 uint8_t *tr_kv_book_value_bytes(struct tr_kv_book *book, tr_ref ref);
 uint64_t tr_kv_book_version(const struct tr_kv_book *book, tr_ref ref);
+bool tr_kv_book_is_end(const struct tr_kv_book *book, tr_ref ref); /* it is a tombstone */
 tr_steady_ms tr_kv_book_expires(const struct tr_kv_book *book, tr_ref ref);
 uint32_t tr_kv_book_segment(const struct tr_kv_book *book, tr_ref ref);
 void tr_kv_book_set_segment(struct tr_kv_book *book, tr_ref ref, uint32_t segment);

@@ -35,7 +35,8 @@ static void look(struct task *task)
     task->result->expires_ms = TR_NEVER;
     task->result->batch =
         tr_breaks(kv->trial, MUTANT_KEY_TOLD_EARLY) ? 0 : tr_kv_written(kv, task->hash);
-    if (task->ref == TR_ARENA_NONE || tr_kv_book_version(&kv->book, task->ref) < kv->floor)
+    if (task->ref == TR_ARENA_NONE || tr_kv_book_version(&kv->book, task->ref) < kv->floor ||
+        tr_kv_book_is_end(&kv->book, task->ref))
         return;
     tr_steady_ms expires_ms = tr_kv_book_expires(&kv->book, task->ref);
     task->is_there = !tr_kv_has_expired(kv, expires_ms);
@@ -85,15 +86,15 @@ static void put_off(struct task *task, size_t size)
 static bool clear_ended(struct task *task)
 {
     struct tr_kv *kv = task->kv;
-    if (task->ref == TR_ARENA_NONE || task->is_there)
+    if (task->ref == TR_ARENA_NONE || task->is_there || tr_kv_book_is_end(&kv->book, task->ref))
         return true;
     if (tr_breaks(kv->trial, MUTANT_KEY_OVERWRITTEN))
         return true;
     bool is_flushed = tr_kv_book_version(&kv->book, task->ref) < kv->floor;
-    bool is_done =
-        is_flushed ? tr_kv_expire_flushed(kv, task->ref) : tr_kv_expire(kv, task->ref, task->hash);
-    if (is_done)
-        task->ref = TR_ARENA_NONE;
+    bool is_done = is_flushed ? tr_kv_expire_flushed(kv, task->ref)
+                              : tr_kv_expire(kv, task->ref, task->hash, true);
+    if (is_done) /* it is gone, or a tombstone */
+        task->ref = tr_kv_book_find(&kv->book, task->command->key, task->hash);
     else
         put_off(task, task->command->key.size + kv->config.value_max + ENTRY_ROOM);
     return is_done;
@@ -208,7 +209,7 @@ static void set(struct task *task)
     keep_old(task);
     /* With a callback it is stored also if its time is past: the callback is made then. */
     if (is_past && command->callback.size == 0) {
-        if (task->ref != TR_ARENA_NONE)
+        if (task->is_there)
             tr_kv_end(task->kv, task->ref, task->hash);
         end(task, true);
         return;
@@ -328,15 +329,14 @@ static void persist(struct task *task)
         tr_kv_set_expiry(task->kv, &task->ref, task->hash, TR_NEVER, (struct tr_span){NULL, 0}));
 }
 
-/* Whether the book has all keys, and they are this node's. */
+/* Whether the book has all keys that the log has. */
 static bool may_ask(struct task *task)
 {
     const struct tr_kv *kv = task->kv;
-    bool is_alone = tr_cluster_is_alone(kv->cluster);
     bool is_replayed = kv->log->is_running || kv->is_stopping;
-    if (!is_alone || !is_replayed)
-        refuse(task, is_alone ? TR_STARTING : TR_NOT_ALONE);
-    return is_alone && is_replayed;
+    if (!is_replayed)
+        refuse(task, TR_STARTING);
+    return is_replayed;
 }
 
 void tr_kv_command(struct tr_kv *kv, const struct tr_key_command *command,

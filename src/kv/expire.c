@@ -15,6 +15,8 @@
 #define AGAIN_MS     20    /* until a callback that could not be owed is tried again, */
 #define AGAIN_SHARE  16    /* and this share of the time since its key expired, */
 #define AGAIN_MOST   1000  /* but no longer than this */
+#define END_AGAIN_MS 15000 /* until a tombstone that cannot be forgotten is looked at again */
+#define END_MOST_MS  86400000
 
 void tr_kv_arm(struct tr_kv *kv, tr_ref ref, tr_steady_ms expires_ms)
 {
@@ -48,35 +50,56 @@ static bool is_first(struct tr_kv *kv, const struct tr_fifo_entry *entry)
     uint8_t marks = tr_kv_book_marks(&kv->book, entry->ref);
     if ((marks & MARK_ROUND) == kv->sweep_round)
         return false;
-    tr_kv_book_set_marks(&kv->book, entry->ref, (marks & MARK_AGAIN) | kv->sweep_round);
+    tr_kv_book_set_marks(&kv->book, entry->ref,
+                         (marks & (MARK_AGAIN | TR_KV_MARK_KNOWN)) | kv->sweep_round);
     return true;
 }
 
-static bool owe(struct tr_kv *kv, const struct tr_pair *pair)
+static bool owe(struct tr_kv *kv, const struct tr_pair *pair, bool is_replaced)
 {
-    return kv->hooks.owe(kv->hooks.context, pair);
+    return kv->hooks.owe(kv->hooks.context, pair, is_replaced);
 }
 
 /* A debt is owed once: that its key is gone is logged beside it. */
 static void take_out(struct tr_kv *kv, tr_ref ref, uint64_t hash, bool is_owed)
 {
     if (is_owed)
-        tr_kv_end(kv, ref, hash);
-    else
-        tr_kv_forget(kv, ref, hash);
+        tr_kv_log_end(kv, ref, hash);
+    tr_kv_forget(kv, ref, hash);
     kv->is_time_due |= !is_owed;
 }
 
-bool tr_kv_expire(struct tr_kv *kv, tr_ref ref, uint64_t hash)
+bool tr_kv_expire(struct tr_kv *kv, tr_ref ref, uint64_t hash, bool is_replaced)
 {
     struct tr_pair pair;
     tr_kv_book_unpack(&kv->book, ref, &pair);
-    TR_ASSERT(tr_kv_has_expired(kv, pair.expires_ms));
+    TR_ASSERT(tr_kv_has_expired(kv, pair.expires_ms) && !pair.is_end);
     bool is_owed = pair.callback.size > 0;
-    if (is_owed && !owe(kv, &pair))
+    if (is_owed && !owe(kv, &pair, is_replaced))
         return false;
     kv->stats.expired++;
+    if (tr_kv_remembers_ends(kv) && tr_kv_bury_expired(kv, &ref, hash, is_owed)) {
+        kv->is_time_due |= !is_owed;
+        return true;
+    }
+    kv->stats.forgotten_early += tr_kv_remembers_ends(kv);
     take_out(kv, ref, hash, is_owed);
+    return true;
+}
+
+/* A tombstone may be forgotten when all who hold the key know of the end, or have had a day to hear
+ * of it. False: it is looked at again. */
+static bool forget_end(struct tr_kv *kv, tr_ref ref, uint64_t hash)
+{
+    struct tr_pair pair;
+    tr_kv_book_unpack(&kv->book, ref, &pair);
+    TR_ASSERT(pair.is_end);
+    bool is_known = (tr_kv_book_marks(&kv->book, ref) & TR_KV_MARK_KNOWN) != 0;
+    if (kv->time->steady_ms < pair.expires_ms + END_MOST_MS &&
+        !tr_breaks(kv->trial, MUTANT_KEY_FORGOTTEN) &&
+        !kv->hooks.may_forget(kv->hooks.context, &pair, is_known))
+        return false;
+    tr_kv_forget(kv, ref, hash);
     return true;
 }
 
@@ -86,7 +109,7 @@ bool tr_kv_expire_flushed(struct tr_kv *kv, tr_ref ref)
     tr_kv_book_unpack(&kv->book, ref, &pair);
     TR_ASSERT(pair.version < kv->floor);
     bool is_owed = pair.callback.size > 0 && pair.expires_ms < kv->floor_ms;
-    if (is_owed && !owe(kv, &pair))
+    if (is_owed && !owe(kv, &pair, true))
         return false;
     take_out(kv, ref, tr_kv_hash(pair.key), is_owed);
     return true;
@@ -125,6 +148,22 @@ static uint64_t time_until_again(const struct tr_kv *kv, tr_ref ref)
     return again_ms < AGAIN_MOST ? again_ms : AGAIN_MOST;
 }
 
+/* A pair has expired, or a tombstone was kept for long enough. */
+static void end_of_time(struct tr_kv *kv, tr_ref ref)
+{
+    uint64_t hash = tr_kv_hash(tr_kv_book_key(&kv->book, ref));
+    bool is_end = tr_kv_book_is_end(&kv->book, ref);
+    bool is_gone = is_end ? forget_end(kv, ref, hash) : tr_kv_expire(kv, ref, hash, false);
+    if (is_gone) {
+        kv->stale -= kv->stale > 0; /* its entry was this one */
+        return;
+    }
+    uint64_t again_ms = is_end ? END_AGAIN_MS : time_until_again(kv, ref);
+    uint8_t known = tr_kv_book_marks(&kv->book, ref) & TR_KV_MARK_KNOWN;
+    tr_kv_book_set_marks(&kv->book, ref, MARK_AGAIN | known);
+    tr_kv_arm(kv, ref, kv->time->steady_ms + again_ms);
+}
+
 void tr_kv_expire_run(struct tr_kv *kv)
 {
     struct tr_fifo_entry entry;
@@ -143,12 +182,8 @@ void tr_kv_expire_run(struct tr_kv *kv)
             tr_kv_arm(kv, entry.ref, tr_kv_book_expires(&kv->book, entry.ref));
             continue;
         }
-        uint64_t hash = tr_kv_hash(tr_kv_book_key(&kv->book, entry.ref));
-        if (!is_flushed && !tr_kv_expire(kv, entry.ref, hash)) {
-            tr_kv_book_set_marks(&kv->book, entry.ref, MARK_AGAIN);
-            tr_kv_arm(kv, entry.ref, kv->time->steady_ms + time_until_again(kv, entry.ref));
-        } else if (!is_flushed)
-            kv->stale -= kv->stale > 0; /* its entry was this one */
+        if (!is_flushed)
+            end_of_time(kv, entry.ref);
     }
     sweep(kv);
     tr_kv_tell_time(kv);
@@ -177,7 +212,11 @@ bool tr_kv_arm_all(struct tr_kv *kv, bool *has_memory)
         struct tr_pair pair;
         tr_kv_book_unpack(&kv->book, ref, &pair);
         kv->armed = ref;
-        if (pair.expires_ms < over_ms && pair.callback.size == 0) {
+        bool has_expired = pair.expires_ms < over_ms && pair.callback.size == 0 && !pair.is_end;
+        if (has_expired && tr_kv_remembers_ends(kv) &&
+            tr_kv_bury_expired(kv, &ref, tr_kv_hash(pair.key), false)) {
+            kv->stale--; /* it never was in the wheel */
+        } else if (has_expired) {
             tr_kv_forget(kv, ref, tr_kv_hash(pair.key));
             kv->stale--; /* it never was in the wheel */
         } else if (pair.expires_ms < TR_TIME_MAX) {

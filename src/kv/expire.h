@@ -10,7 +10,7 @@ void tr_kv_arm(struct tr_kv *kv, tr_ref ref, tr_steady_ms expires_ms);
 
 /* Takes a pair that has expired out of the book. False: its callback cannot be owed now, and the
  * pair stays, as one that is absent. */
-bool tr_kv_expire(struct tr_kv *kv, tr_ref ref, uint64_t hash);
+bool tr_kv_expire(struct tr_kv *kv, tr_ref ref, uint64_t hash, bool is_replaced);
 
 /* Takes a pair out of the book that ended with all others. If it had expired by then its callback
  * is owed. False: likewise. */

@@ -22,7 +22,9 @@
 #include "memory/wheel.h"
 #include "seam/key.h"
 
-#define TR_KV_WRITTEN 4096 /* buckets by hash, for what is not durable yet */
+#define TR_KV_WRITTEN    4096  /* buckets by hash, for what is not durable yet */
+#define TR_KV_MARK_KNOWN 0x40  /* of a pair: all who are to hold it have it */
+#define TR_KV_END_MS     15000 /* for as long a tombstone is remembered, at least */
 
 struct tr_kv_config {
     size_t value_max;
@@ -35,13 +37,19 @@ struct tr_kv_stats {
     uint64_t expiring; /* of them, those that will */
     uint64_t bytes;    /* of keys and values */
     uint64_t expired;
+    uint64_t tombstones;
+    uint64_t forgotten_early; /* tombstones, for want of memory */
 };
 
-/* A key has expired, and its callback is to be made: the pair is good for the call. False: there is
- * no room for that now, and it is tried again. */
+/* A key has expired, and its callback is to be made: the pair is good for the call. `is_replaced`:
+ * another one takes its place, which was written after it had expired. False: it cannot be owed
+ * now, and is tried again. */
 struct tr_kv_hooks {
     void *context;
-    bool (*owe)(void *context, const struct tr_pair *pair);
+    bool (*owe)(void *context, const struct tr_pair *pair, bool is_replaced);
+    /* Whether nobody can have a key any more that has ended. `is_known`: all who are to hold it
+     * are known to know. */
+    bool (*may_forget)(void *context, const struct tr_pair *tombstone, bool is_known);
 };
 
 struct tr_kv {
@@ -87,6 +95,12 @@ struct tr_kv {
 static inline unsigned tr_kv_slice(const struct tr_kv *kv, unsigned usual)
 {
     return kv->config.slice < usual ? kv->config.slice : usual;
+}
+
+/* Whether there are, or were, other nodes that have to hear of a key's end. */
+static inline bool tr_kv_remembers_ends(const struct tr_kv *kv)
+{
+    return !tr_cluster_is_alone(kv->cluster);
 }
 
 /* The millisecond in which a key expires had begun when it was set: it counts as a whole one. */

@@ -15,7 +15,7 @@ bool tr_kv_drop_expired(struct tr_kv *kv)
         tr_ref ref = next;
         next = tr_arena_next_of(kv->arena, TR_ARENA_KEY, ref);
         tr_kv_book_unpack(&kv->book, ref, &pair);
-        if (pair.expires_ms < kv->replayed_ms && pair.callback.size == 0)
+        if (pair.expires_ms < kv->replayed_ms && pair.callback.size == 0 && !pair.is_end)
             tr_kv_forget(kv, ref, tr_kv_hash(pair.key));
     }
     kv->stale = 0; /* nothing is in the wheel yet */
@@ -67,14 +67,14 @@ static void apply_end(struct tr_kv *kv, const struct tr_pair *pair)
         tr_kv_forget(kv, ref, hash);
 }
 
-/* Entries before this one are of lower versions, and those after it of higher ones. What had
- * expired by then and was to be called stays until that is owed. */
-static bool apply_floor(struct tr_kv *kv, const struct tr_pair *floor)
+/* Entries before this one are of lower versions, but for some that others wrote when it was asked
+ * for. What had expired by then and was to be called stays until that is owed. */
+static void apply_floor(struct tr_kv *kv, const struct tr_pair *floor)
 {
     tr_ref ref = TR_ARENA_NONE;
     uint64_t hash = 0;
     if (tr_breaks(kv->trial, MUTANT_KEY_FLOOR_LATE))
-        return true;
+        return;
     kv->floor = floor->version;
     kv->floor_ms = floor->expires_ms;
     struct tr_index_walk walk = tr_index_seek(&kv->book.index, 0);
@@ -83,7 +83,7 @@ static bool apply_floor(struct tr_kv *kv, const struct tr_pair *floor)
         tr_kv_book_unpack(&kv->book, ref, &pair);
         hash = tr_kv_hash(pair.key);
         if (pair.version >= kv->floor)
-            return false;
+            continue;
         if (pair.callback.size > 0 && pair.expires_ms < kv->floor_ms) {
             kv->is_flushing = true;
             continue;
@@ -91,11 +91,8 @@ static bool apply_floor(struct tr_kv *kv, const struct tr_pair *floor)
         tr_kv_forget(kv, ref, hash);
         walk = tr_index_seek(&kv->book.index, hash);
     }
-    kv->stats.keys = 0;
-    kv->stats.bytes = 0;
-    kv->stats.expiring = 0;
+    tr_kv_recount(kv);
     kv->stale = 0; /* nothing is in the wheel yet */
-    return true;
 }
 
 enum tr_log_verdict tr_kv_replay(struct tr_kv *kv, const struct tr_log_entry *entry,
@@ -110,8 +107,10 @@ enum tr_log_verdict tr_kv_replay(struct tr_kv *kv, const struct tr_log_entry *en
         kv->replayed_ms = pair->expires_ms;
         return TR_LOG_SOUND;
     }
-    if (entry->type == TR_LOG_KEY_FLOOR)
-        return apply_floor(kv, pair) ? TR_LOG_SOUND : TR_LOG_DAMAGED;
+    if (entry->type == TR_LOG_KEY_FLOOR) {
+        apply_floor(kv, pair);
+        return TR_LOG_SOUND;
+    }
     if (entry->type == TR_LOG_KEY_END) {
         apply_end(kv, pair);
         return TR_LOG_SOUND;

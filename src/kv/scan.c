@@ -4,9 +4,9 @@
 #define CURSOR_SHIFT 11    /* a cursor has 53 bits: clients take it for a number with a point */
 #define DRAW_LOOKS   10000 /* at keys that have expired, one after the other */
 
-static bool is_there(const struct tr_kv *kv, tr_ref ref)
+bool tr_kv_is_there(const struct tr_kv *kv, tr_ref ref)
 {
-    return tr_kv_book_version(&kv->book, ref) >= kv->floor &&
+    return tr_kv_book_version(&kv->book, ref) >= kv->floor && !tr_kv_book_is_end(&kv->book, ref) &&
            !tr_kv_has_expired(kv, tr_kv_book_expires(&kv->book, ref));
 }
 
@@ -26,7 +26,7 @@ void tr_kv_scan(const struct tr_kv *kv, uint64_t cursor, uint32_t count, struct 
             return;
         }
         last = place;
-        if (is_there(kv, ref) && page->count < sizeof page->refs / sizeof page->refs[0])
+        if (tr_kv_is_there(kv, ref) && page->count < sizeof page->refs / sizeof page->refs[0])
             page->refs[page->count++] = ref;
     }
 }
@@ -46,7 +46,7 @@ void tr_kv_draw(struct tr_kv *kv, struct tr_key_page *page)
         if (!is_next) {
             walk = tr_index_seek(&kv->book.index, 0);
             is_round = true;
-        } else if (is_there(kv, ref)) {
+        } else if (tr_kv_is_there(kv, ref)) {
             page->refs[page->count++] = ref;
             return;
         }

@@ -5,6 +5,9 @@
 
 #include "kv/kv.h"
 
+/* It has ended neither by itself nor with all others. */
+bool tr_kv_is_there(const struct tr_kv *kv, tr_ref ref);
+
 /* Looks at about `count` keys from `cursor` on, all of one place in one page. */
 void tr_kv_scan(const struct tr_kv *kv, uint64_t cursor, uint32_t count, struct tr_key_page *page);
 

@@ -16,7 +16,8 @@
 /* What a pair counts for, taken before it changes. */
 struct weight {
     bool is_there;
-    bool is_counted; /* it had not ended with all others */
+    bool is_end;     /* it is a tombstone */
+    bool is_counted; /* as a key: it had not ended, by itself or with all others */
     tr_steady_ms expires_ms;
     uint64_t bytes;
     uint64_t logged; /* bytes of its full entry, about */
@@ -37,7 +38,8 @@ static struct weight weigh(const struct tr_kv *kv, tr_ref ref)
     tr_kv_book_unpack(&kv->book, ref, &pair);
     return (struct weight){
         .is_there = true,
-        .is_counted = pair.version >= kv->floor,
+        .is_end = pair.is_end,
+        .is_counted = pair.version >= kv->floor && !pair.is_end,
         .expires_ms = pair.expires_ms,
         .bytes = pair.key.size + pair.value.size,
         .logged = logged_size(&pair),
@@ -47,6 +49,7 @@ static struct weight weigh(const struct tr_kv *kv, tr_ref ref)
 
 static void uncount(struct tr_kv *kv, const struct weight *weight)
 {
+    kv->stats.tombstones -= weight->is_end;
     if (!weight->is_counted)
         return;
     TR_ASSERT(kv->stats.keys > 0 && kv->stats.bytes >= weight->bytes);
@@ -57,6 +60,9 @@ static void uncount(struct tr_kv *kv, const struct weight *weight)
 
 static void count(struct tr_kv *kv, const struct tr_pair *pair)
 {
+    kv->stats.tombstones += pair->is_end;
+    if (pair->is_end)
+        return;
     kv->stats.keys++;
     kv->stats.bytes += pair->key.size + pair->value.size;
     kv->stats.expiring += pair->expires_ms != TR_NEVER;
@@ -182,7 +188,48 @@ void tr_kv_forget(struct tr_kv *kv, tr_ref ref, uint64_t hash)
     tr_kv_book_remove(&kv->book, ref, hash);
 }
 
-void tr_kv_end(struct tr_kv *kv, tr_ref ref, uint64_t hash)
+/* Other nodes have to hear that it has ended, and what they have of it is to be older than what is
+ * here. The value is let go at once. False: there is no memory to remember it with. */
+static bool bury(struct tr_kv *kv, tr_ref *ref, uint64_t hash, uint64_t version, uint16_t node,
+                 bool is_logged)
+{
+    struct weight weight = weigh(kv, *ref);
+    bool is_same = tr_kv_book_version(&kv->book, *ref) == version; /* it has expired */
+    uint8_t marks = tr_kv_book_marks(&kv->book, *ref) & TR_KV_MARK_KNOWN;
+    tr_steady_ms until_ms = kv->time->steady_ms + TR_KV_END_MS;
+    if (tr_arena_is_almost_full(kv->arena))
+        return false;
+    tr_ref placed = tr_kv_book_end(&kv->book, *ref, hash, until_ms);
+    if (placed == TR_ARENA_NONE)
+        return false;
+    tr_kv_book_set_version(&kv->book, placed, version, node);
+    tr_kv_book_set_marks(&kv->book, placed, is_same ? marks : 0);
+    struct tr_pair pair;
+    tr_kv_book_unpack(&kv->book, placed, &pair);
+    uncount(kv, &weight);
+    count(kv, &pair);
+    if (is_logged) {
+        log_dead(kv, &weight);
+        log_full(kv, placed, &pair);
+        note_written(kv, hash);
+    } else { /* the entry of the key itself says when it has expired */
+        tr_log_resized(kv->log, weight.logged, logged_size(&pair));
+    }
+    kv->stale += weight.expires_ms != TR_NEVER;
+    tr_kv_arm(kv, placed, until_ms);
+    *ref = placed;
+    return true;
+}
+
+bool tr_kv_bury_expired(struct tr_kv *kv, tr_ref *ref, uint64_t hash, bool is_logged)
+{
+    struct tr_pair pair;
+    tr_kv_book_unpack(&kv->book, *ref, &pair);
+    TR_ASSERT(!pair.is_end);
+    return bury(kv, ref, hash, pair.version, pair.version_node, is_logged);
+}
+
+void tr_kv_log_end(struct tr_kv *kv, tr_ref ref, uint64_t hash)
 {
     struct tr_pair pair;
     uint64_t version = tr_kv_stamp(kv, ref);
@@ -191,8 +238,30 @@ void tr_kv_end(struct tr_kv *kv, tr_ref ref, uint64_t hash)
     pair.version_node = kv->cluster->stamp_node;
     if (!tr_breaks(kv->trial, MUTANT_KEY_END_UNLOGGED))
         log_short(kv, TR_LOG_KEY_END, &pair);
-    tr_kv_forget(kv, ref, hash);
     note_written(kv, hash);
+}
+
+void tr_kv_drop(struct tr_kv *kv, tr_ref ref, uint64_t hash)
+{
+    struct tr_pair pair;
+    tr_kv_book_unpack(&kv->book, ref, &pair);
+    pair.is_end = false; /* an entry of its end alone */
+    log_short(kv, TR_LOG_KEY_END, &pair);
+    note_written(kv, hash);
+    tr_kv_forget(kv, ref, hash);
+}
+
+void tr_kv_end(struct tr_kv *kv, tr_ref ref, uint64_t hash)
+{
+    bool is_remembered = tr_kv_remembers_ends(kv);
+    if (is_remembered) {
+        uint64_t version = tr_kv_stamp(kv, ref);
+        if (bury(kv, &ref, hash, version, kv->cluster->stamp_node, true))
+            return;
+    }
+    kv->stats.forgotten_early += is_remembered;
+    tr_kv_log_end(kv, ref, hash);
+    tr_kv_forget(kv, ref, hash);
 }
 
 void tr_kv_tell_time(struct tr_kv *kv)
@@ -247,10 +316,24 @@ bool tr_kv_restore_expiry(struct tr_kv *kv, tr_ref ref, uint64_t hash, const str
 
 /* ---- all of them ---- */
 
-void tr_kv_flush(struct tr_kv *kv)
+void tr_kv_recount(struct tr_kv *kv)
 {
-    TR_ASSERT(!kv->is_flushing);
-    kv->floor = tr_clock_stamp(kv->cluster, kv->floor);
+    struct tr_index_walk walk = tr_index_seek(&kv->book.index, 0);
+    tr_ref ref = TR_ARENA_NONE;
+    kv->stats.keys = kv->stats.bytes = kv->stats.expiring = 0;
+    while (tr_index_next(&walk, &ref)) {
+        struct weight weight = weigh(kv, ref);
+        if (!weight.is_counted)
+            continue;
+        kv->stats.keys++;
+        kv->stats.bytes += weight.bytes;
+        kv->stats.expiring += weight.expires_ms != TR_NEVER;
+    }
+}
+
+static void set_floor(struct tr_kv *kv, uint64_t floor)
+{
+    kv->floor = floor;
     kv->floor_ms = kv->time->steady_ms;
     kv->stats.keys = 0;
     kv->stats.bytes = 0;
@@ -258,11 +341,34 @@ void tr_kv_flush(struct tr_kv *kv)
     kv->is_flushing = true;
     kv->flush_cursor = 0;
     kv->flush_at_ms = 0;
-    struct tr_pair floor = {
-        .version = kv->floor, .version_node = kv->cluster->stamp_node, .expires_ms = kv->floor_ms};
-    log_short(kv, TR_LOG_KEY_FLOOR, &floor);
+    struct tr_pair raised = {
+        .version = floor, .version_node = kv->cluster->stamp_node, .expires_ms = kv->floor_ms};
+    log_short(kv, TR_LOG_KEY_FLOOR, &raised);
     for (uint32_t i = 0; i < TR_KV_WRITTEN; i++)
         note_written(kv, i);
+}
+
+void tr_kv_flush(struct tr_kv *kv)
+{
+    TR_ASSERT(!kv->is_flushing);
+    set_floor(kv, tr_clock_stamp(kv->cluster, kv->floor));
+}
+
+void tr_kv_set_floor(struct tr_kv *kv, uint64_t floor)
+{
+    if (floor <= kv->floor)
+        return;
+    tr_kv_flush_finish(kv); /* what cannot be owed now is as if it had ended now */
+    set_floor(kv, floor);
+    tr_kv_recount(kv); /* others may have written since it was asked for */
+}
+
+void tr_kv_lower_floor(struct tr_kv *kv, uint64_t floor)
+{
+    TR_ASSERT(kv->stats.keys == 0 && floor < kv->floor);
+    tr_kv_flush_finish(kv);
+    set_floor(kv, floor);
+    tr_kv_recount(kv);
 }
 
 /* Takes out of the book what ended with all others, of a slice of it; what cannot be owed now is

@@ -22,8 +22,18 @@ bool tr_kv_patch(struct tr_kv *kv, tr_ref *ref, uint64_t hash, size_t at, struct
 bool tr_kv_set_expiry(struct tr_kv *kv, tr_ref *ref, uint64_t hash, tr_steady_ms expires_ms,
                       struct tr_span callback);
 
-/* Its end is logged. */
+/* It has ended: the book remembers that, if there are others who have to hear of it. */
 void tr_kv_end(struct tr_kv *kv, tr_ref ref, uint64_t hash);
+
+/* That it has ended is logged, and nothing else; it is to be forgotten then. */
+void tr_kv_log_end(struct tr_kv *kv, tr_ref ref, uint64_t hash);
+
+/* A pair that has expired becomes a tombstone, at another place. `is_logged`: that is to be logged.
+ * False: there is no memory, and nothing has changed. */
+bool tr_kv_bury_expired(struct tr_kv *kv, tr_ref *ref, uint64_t hash, bool is_logged);
+
+/* Others hold it, and this node is not to: it goes, and leaves nothing behind. */
+void tr_kv_drop(struct tr_kv *kv, tr_ref ref, uint64_t hash);
 
 /* Its end need not be logged: it has expired, or was deleted with all others. */
 void tr_kv_forget(struct tr_kv *kv, tr_ref ref, uint64_t hash);
@@ -42,6 +52,12 @@ bool tr_kv_restore_expiry(struct tr_kv *kv, tr_ref ref, uint64_t hash, const str
  * few in each step. Only when one such end is through may the next begin: finish it before. False:
  * a callback that is owed from then cannot be written down now. */
 void tr_kv_flush(struct tr_kv *kv);
+/* Likewise: keys below a version have ended, on all nodes of the cluster. */
+void tr_kv_set_floor(struct tr_kv *kv, uint64_t floor);
+/* A node without keys is taken in by others, who have not ended theirs when it did. */
+void tr_kv_lower_floor(struct tr_kv *kv, uint64_t floor);
+/* Counts all keys anew. */
+void tr_kv_recount(struct tr_kv *kv);
 void tr_kv_flush_run(struct tr_kv *kv);
 bool tr_kv_flush_finish(struct tr_kv *kv);
 

@@ -2,14 +2,117 @@
 /* Keys, as clients reach them, and what the room of keys asks of the others. */
 #include "node/keys.h"
 
+#include "cluster/member.h"
+#include "cluster/peer.h"
+#include "cluster/ring.h"
 #include "kv/command.h"
 #include "kv/expire.h"
 #include "kv/scan.h"
+#include "quorum/coordinate.h"
+#include "quorum/exchange.h"
+#include "quorum/scan.h"
+#include "quorum/strays.h"
+#include "quorum/target.h"
 #include "timers/owe.h"
 #include "wire/log_key.h"
 
+#define SPREAD_MS 300   /* for all to hear of a roster, on links that take no time */
+#define HEAR_MS   10000 /* after a start, to hear of what others hold for this node */
+
+/* Whom a key's callback is owed by: all who hold it, and who stands in for those that are away, so
+ * that two of them know of each other; and this node. Those that neither start nor stop come first,
+ * so that nobody waits for the others. */
+static struct tr_set owed_by(struct tr_node *node, struct tr_span key)
+{
+    struct tr_set set = {.count = 0};
+    uint16_t members[TR_TARGETS_MAX + 1];
+    unsigned count = 0;
+    bool has_own = false;
+    if (tr_ring_is_there(&node->cluster))
+        count = tr_quorum_nodes(&node->quorum, key, members);
+    unsigned kept = 0;
+    for (unsigned i = 0; i < count;
+         i++) { /* one that has left but for the last word owes nothing */
+        bool is_leaver = node->cluster.members[members[i]].role == TR_ROLE_LEAVING;
+        bool is_settled = (node->cluster.peers[members[i]].flags & TR_BEAT_SETTLED) != 0;
+        if (!is_leaver || !is_settled || members[i] == 0)
+            members[kept++] = members[i];
+    }
+    count = kept;
+    for (unsigned i = 0; i < count; i++)
+        has_own |= members[i] == 0;
+    if (!has_own)
+        members[count++] = 0;
+    for (unsigned pass = 0; pass < 2; pass++) {
+        for (unsigned i = 0; i < count && set.count < TR_SET_MAX; i++) {
+            uint16_t member = members[i];
+            bool is_first = tr_peer_is_serving(&node->cluster, member);
+            if (is_first == (pass == 0))
+                set.members[set.count++] = member;
+        }
+    }
+    bool is_in = false;
+    for (unsigned i = 0; i < set.count; i++)
+        is_in |= set.members[i] == 0;
+    if (!is_in)
+        set.members[TR_SET_MAX - 1] = 0;
+    return set;
+}
+
+/* Whether another node may know of a key what this one does not, since one of them was away: all
+ * that it has to tell is heard first, or, of pairs that it holds for others, waited for a while. */
+static bool may_know_more(const struct tr_node *node, uint16_t member,
+                          const struct tr_holders *holders, bool is_new)
+{
+    const struct tr_exchange *exchange = &node->quorum.exchanges[member];
+    const struct tr_peer *peer = &node->cluster.peers[member];
+    if (member == 0 || node->cluster.members[member].role == TR_ROLE_NONE || !peer->is_up)
+        return false;
+    bool is_late = !node->had_keys || node->time.now_ms >= node->ready_ms + HEAR_MS;
+    bool is_arrived = (peer->key_flags & TR_BEAT_KEYS_ARRIVED) != 0;
+    bool is_met = is_new ? exchange->done_id == node->quorum.roster_id : exchange->is_met;
+    return (tr_holders_have(holders, member) && is_arrived && !is_met) ||
+           (!exchange->is_home && !is_late);
+}
+
+/* While others may have an earlier roster, they may owe it by that: theirs is heard of first, so
+ * that there are not two debts. */
+static bool may_others_be_behind(const struct tr_node *node)
+{
+    uint64_t spread_ms = SPREAD_MS + 3 * tr_peers_trip(&node->cluster);
+    return node->time.now_ms < node->viewed_ms + spread_ms;
+}
+
+/* Whether this node has heard of what others have written under a key: it may have been away when
+ * the key was written anew. Who does not hold it hands it over first, if there is anybody. */
+static bool may_owe(const struct tr_node *node, struct tr_span key)
+{
+    struct tr_holders holders;
+    if (!tr_quorum_is_needed(&node->quorum))
+        return true;
+    if (!tr_replication_is_popping(&node->replication) || !tr_ring_is_there(&node->cluster) ||
+        may_others_be_behind(node))
+        return false;
+    tr_ring_holders(&node->cluster, key, &holders);
+    bool is_stray = !tr_holders_have(&holders, 0);
+    for (unsigned i = 0; is_stray && i < holders.count; i++) {
+        if (tr_quorum_is_healthy(&node->quorum, holders.members[i]))
+            return false;
+    }
+    unsigned place = 0;
+    while (place < holders.count && holders.members[place] != 0)
+        place++;
+    /* What it holds since the roster has changed it may have from one who knew less than others. */
+    bool is_new = node->cluster.old_ring.count > 0 && (holders.of_old >> place & 1) == 0;
+    for (uint32_t i = 1; i < node->cluster.member_count; i++) {
+        if (may_know_more(node, (uint16_t)i, &holders, is_new))
+            return false;
+    }
+    return true;
+}
+
 /* A key that has expired owes its callback once, under an id that follows from key and version. */
-static bool owe(void *context, const struct tr_pair *pair)
+static bool owe(void *context, const struct tr_pair *pair, bool is_replaced)
 {
     struct tr_node *node = context;
     struct tr_owed owed = {
@@ -17,15 +120,37 @@ static bool owe(void *context, const struct tr_pair *pair)
         .uri = pair->callback,
         .opaque = pair->value,
         .due_ms = pair->expires_ms,
+        .version = pair->version,
+        .version_node = pair->version_node,
+        .by = owed_by(node, pair->key),
     };
+    bool is_leaving = node->cluster.members[0].role == TR_ROLE_LEAVING;
+    if (is_leaving && node->membership.is_settled)
+        return false; /* those who stay have the key, too, and owe it */
+    if (!is_replaced && !may_owe(node, pair->key))
+        return false;
     if (owed.due_ms > node->time.steady_ms) /* the clock was set back while the node was down */
         owed.due_ms = node->time.steady_ms;
     return tr_timers_owe(&node->timers, &owed, tr_log_key_size(TR_LOG_KEY_END, pair));
 }
 
+static bool may_forget(void *context, const struct tr_pair *tombstone, bool is_known)
+{
+    const struct tr_node *node = context;
+    tr_steady_ms ended_ms = tombstone->expires_ms - TR_KV_END_MS;
+    if (!tr_ring_is_there(&node->cluster))
+        return true;
+    if (!tr_strays_are_all_home(&node->quorum))
+        return false;
+    if (is_known)
+        return true;
+    tr_mono_ms at_ms = ended_ms > node->time.steady_base ? ended_ms - node->time.steady_base : 0;
+    return tr_exchange_is_known(&node->quorum, tombstone->key, at_ms);
+}
+
 void tr_keys_hooks(struct tr_node *node)
 {
-    node->kv.hooks = (struct tr_kv_hooks){.context = node, .owe = owe};
+    node->kv.hooks = (struct tr_kv_hooks){.context = node, .owe = owe, .may_forget = may_forget};
 }
 
 bool tr_node_is_replayed(const struct tr_node *node)
@@ -33,9 +158,42 @@ bool tr_node_is_replayed(const struct tr_node *node)
     return node->log.is_running || node->kv.is_stopping;
 }
 
-bool tr_node_keeps_keys(const struct tr_node *node)
+bool tr_node_is_spread(const struct tr_node *node)
 {
-    return tr_cluster_is_alone(&node->cluster);
+    return tr_quorum_is_needed(&node->quorum);
+}
+
+bool tr_node_ask_key(struct tr_node *node, uint64_t token, const struct tr_key_command *command,
+                     struct tr_key_result *result)
+{
+    if (tr_quorum_is_needed(&node->quorum) && !node->replication.is_serving) {
+        *result = (struct tr_key_result){.outcome = TR_KEY_REFUSED, .refusal = TR_STARTING};
+        return true;
+    }
+    if (tr_quorum_is_needed(&node->quorum))
+        return tr_quorum_ask(&node->quorum, token, command, result);
+    tr_node_key(node, command, result);
+    return true;
+}
+
+enum tr_result tr_node_ask_keys(struct tr_node *node, uint64_t token, uint16_t only,
+                                uint64_t cursor, uint32_t count)
+{
+    return node->replication.is_serving ? tr_scan_ask(&node->quorum, token, only, cursor, count)
+                                        : TR_STARTING;
+}
+
+unsigned tr_node_key_list(const struct tr_node *node, struct tr_span key,
+                          struct tr_span addresses[TR_COPIES_MAX])
+{
+    uint16_t members[TR_COPIES_MAX];
+    const struct tr_ring *ring = &node->cluster.ring;
+    if (!tr_ring_is_there(&node->cluster))
+        return 0;
+    unsigned count = tr_ring_list(&node->cluster, ring, key, ring->copies, members);
+    for (unsigned i = 0; i < count; i++)
+        addresses[i] = tr_member_address(&node->cluster, members[i]);
+    return count;
 }
 
 bool tr_node_begin_together(struct tr_node *node)
@@ -54,7 +212,10 @@ void tr_node_end_together(struct tr_node *node)
 void tr_node_key(struct tr_node *node, const struct tr_key_command *command,
                  struct tr_key_result *result)
 {
-    tr_kv_command(&node->kv, command, result);
+    if (node->is_guest) /* it is about to be taken in, with no keys of its own */
+        *result = (struct tr_key_result){.outcome = TR_KEY_REFUSED, .refusal = TR_NO_MEMBER};
+    else
+        tr_kv_command(&node->kv, command, result);
 }
 
 void tr_node_delete_keys(struct tr_node *node, struct tr_key_result *result)

@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/members.h"
 
+#include "cluster/clock.h"
+#include "cluster/define.h"
 #include "cluster/gossip.h"
 #include "cluster/member.h"
 #include "cluster/peer.h"
+#include "cluster/ring.h"
 #include "cluster/view.h"
+#include "kv/store.h"
+#include "log/batch.h"
+#include "quorum/coordinate.h"
+#include "quorum/exchange.h"
+#include "quorum/strays.h"
 #include "replication/catchup.h"
 #include "replication/operation.h"
 #include "replication/rebalance.h"
+
+#define FLOOR_ROOM 64 /* of an entry that says that keys have ended */
 
 static void changed(void *context)
 {
@@ -21,10 +31,20 @@ static bool is_empty(void *context)
     return node->timers.store.count(node->timers.store.context) == 0;
 }
 
+static bool has_keys(void *context)
+{
+    const struct tr_node *node = context;
+    return node->kv.stats.keys > 0;
+}
+
 void tr_members_hooks(struct tr_node *node)
 {
-    node->membership.hooks =
-        (struct tr_membership_hooks){.context = node, .changed = changed, .is_empty = is_empty};
+    node->membership.hooks = (struct tr_membership_hooks){
+        .context = node,
+        .changed = changed,
+        .is_empty = is_empty,
+        .has_keys = has_keys,
+    };
 }
 
 /* Others were there before: this one has come to them, whatever it is called by now. */
@@ -49,10 +69,10 @@ static bool set_view(struct tr_node *node)
     uint32_t count = 0;
     for (uint32_t i = 0; i < roster->count; i++) {
         if (roster->nodes[i].role != TR_ROLE_LOST)
-            nodes[count++] =
-                (struct tr_view_node){tr_roster_address(roster, i), roster->nodes[i].role};
+            nodes[count++] = (struct tr_view_node){.address = tr_roster_address(roster, i),
+                                                   .role = roster->nodes[i].role};
     }
-    return tr_view_set(&node->cluster, nodes, count);
+    return tr_view_set(&node->cluster, nodes, count) && tr_ring_set(&node->cluster, roster);
 }
 
 /* What was said on links before there was a view was not heeded: they begin anew. */
@@ -64,10 +84,30 @@ static void reset_links(struct tr_node *node, struct tr_effects *out)
     }
 }
 
+/* All keys of a lower version have ended. One that is taken in, and had ended its own, has those of
+ * the others. False: the log has no room to say so. */
+static bool set_floor(struct tr_node *node)
+{
+    uint64_t floor = node->membership.roster->floor;
+    bool is_lower = node->kv.floor > floor && node->membership.roster->count > 1 &&
+                    !node->membership.is_arrived && node->kv.stats.keys == 0;
+    if (!is_lower && floor <= node->kv.floor)
+        return true;
+    if (node->log.is_running && !tr_log_has_room(&node->log, FLOOR_ROOM, false))
+        return false;
+    if (is_lower)
+        tr_kv_lower_floor(&node->kv, floor);
+    else
+        tr_kv_set_floor(&node->kv, floor);
+    return true;
+}
+
 static void change_view(struct tr_node *node, struct tr_effects *out)
 {
     bool is_first = node->cluster.view.count == 0;
     bool was_alone = !tr_view_has_others(&node->cluster);
+    if (!set_floor(node))
+        return; /* it is due yet */
     node->is_view_due = false;
     if (!set_view(node)) {
         tr_note(out, TR_NOTE_VIEW_REFUSED, 0, 0);
@@ -75,6 +115,7 @@ static void change_view(struct tr_node *node, struct tr_effects *out)
     }
     node->viewed_id = node->membership.roster->id;
     node->viewed_ms = node->time.now_ms;
+    tr_quorum_roster_changed(&node->quorum);
     tr_note(out, TR_NOTE_ROSTER, 0, node->membership.roster->epoch);
     if (tr_cluster_is_alone(&node->cluster)) { /* it missed nothing, and all is where it belongs */
         tr_catchup_end(&node->replication);
@@ -112,7 +153,10 @@ static bool is_settled(struct tr_node *node)
     bool is_balanced = tr_replication_is_popping(replication) && !rebalance->is_rebalancing &&
                        rebalance->moves.count == 0 && rebalance->view == node->cluster.view.id;
     bool has_left = !is_leaving || replication->store->count(replication->store->context) == 0;
-    if (!is_balanced || !has_left)
+    bool are_keys_home =
+        !tr_ring_is_there(&node->cluster) ||
+        (tr_exchange_is_through(&node->quorum) && tr_strays_are_home(&node->quorum));
+    if (!is_balanced || !has_left || !are_keys_home)
         return false;
     if (node->quiet_id != id && !tr_operations_are_older(replication, node->viewed_ms))
         node->quiet_id = id;
@@ -123,6 +167,30 @@ enum tr_change tr_node_ask_change(struct tr_node *node, const struct tr_view_nod
                                   uint32_t count, uint16_t *who)
 {
     return tr_membership_ask(&node->membership, nodes, count, who);
+}
+
+enum tr_change tr_node_create_keyspace(struct tr_node *node, const struct tr_definition *keys,
+                                       uint16_t *who)
+{
+    return tr_define_keyspace(&node->membership, keys, who);
+}
+
+enum tr_change tr_node_spread_keys(struct tr_node *node, const struct tr_definition *keys,
+                                   uint16_t *who)
+{
+    return tr_define_spread(&node->membership, keys, who);
+}
+
+enum tr_change tr_node_flush_keys(struct tr_node *node, uint16_t *who)
+{
+    uint64_t floor = node->membership.roster->floor;
+    floor = node->kv.floor > floor ? node->kv.floor : floor;
+    return tr_define_floor(&node->membership, tr_clock_stamp(&node->cluster, floor), who);
+}
+
+bool tr_node_is_agreed(const struct tr_node *node)
+{
+    return tr_membership_is_agreed(&node->membership);
 }
 
 bool tr_node_is_free(const struct tr_node *node)
@@ -163,6 +231,15 @@ static void mind_guests(struct tr_node *node)
     node->replication.is_closed = !tr_membership_may_serve(&node->membership);
 }
 
+/* What it lacks others have, and it has heard of all of that. */
+static void mind_arrival(struct tr_node *node)
+{
+    if (!node->membership.is_arrived && tr_ring_is_there(&node->cluster) &&
+        node->viewed_id == node->membership.roster->id && tr_membership_is_in(&node->membership) &&
+        tr_exchange_is_through(&node->quorum))
+        tr_membership_set_arrived(&node->membership, true);
+}
+
 void tr_members_run(struct tr_node *node, struct tr_effects *out)
 {
     if (node->is_stop_logged)
@@ -170,6 +247,7 @@ void tr_members_run(struct tr_node *node, struct tr_effects *out)
     if (node->is_view_due && tr_effects_has_room(out, 4))
         change_view(node, out);
     mind_guests(node);
+    mind_arrival(node);
     tr_membership_run(&node->membership, is_settled(node));
     if (node->is_view_due && tr_effects_has_room(out, 4))
         change_view(node, out);

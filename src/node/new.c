@@ -2,6 +2,7 @@
 /* A node out of a region of memory: its rooms, and what each may take. */
 #include "cluster/member.h"
 #include "cluster/outbox.h"
+#include "cluster/ring.h"
 #include "cluster/view.h"
 #include "node/keys.h"
 #include "node/members.h"
@@ -12,15 +13,18 @@
 #include "replication/operation.h"
 #include "timers/replicated.h"
 
-#define WORKSPACE_SIZE ((size_t)64 << 10)
-#define LOG_BATCH_MAX  ((size_t)4 << 20)
-#define NOTES_SHARE    128 /* one part in so many of the memory is for each table of notes, */
-#define NOTES_LEAST    8192
-#define NOTES_MOST     (1u << 20)
-#define WAITING_LEAST  128    /* a timer, its parts and more */
-#define SEGMENT_REST   4096   /* bytes of a segment beside its largest batch, at least */
-#define MOVES_MAX      4096   /* of records, under way here at once */
-#define PENDING_MAX    262144 /* records of one node; of more than that the book is walked */
+#define WORKSPACE_SIZE     ((size_t)64 << 10)
+#define LOG_BATCH_MAX      ((size_t)4 << 20)
+#define NOTES_SHARE        128 /* one part in so many of the memory is for each table of notes, */
+#define NOTES_LEAST        8192
+#define NOTES_MOST         (1u << 20)
+#define WAITING_LEAST      128    /* a timer, its parts and more */
+#define SEGMENT_REST       4096   /* bytes of a segment beside its largest batch, at least */
+#define MOVES_MAX          4096   /* of records, under way here at once */
+#define PENDING_MAX        262144 /* records of one node; of more than that the book is walked */
+#define KEY_OPERATIONS_MAX 8192   /* commands on keys under way at other nodes */
+#define EXCHANGE_MS        600000 /* between two exchanges of keys with a node */
+#define SCRATCH_SIZE       ((size_t)256 << 10) /* for a list of keys, of which one may be long */
 
 /* Takes `size` bytes off the front of the region. */
 static void *carve(struct tr_memory *memory, size_t size)
@@ -99,6 +103,10 @@ static bool carve_cluster(struct tr_node *node, struct tr_memory *memory)
     view->workspace_size = WORKSPACE_SIZE;
     view->map = carve(memory, view->map_size);
     view->workspace = carve(memory, view->workspace_size);
+    cluster->ring_map_size = tr_ring_map_size();
+    cluster->ring.map = carve(memory, cluster->ring_map_size);
+    cluster->old_ring.map = carve(memory, cluster->ring_map_size);
+    cluster->ring_scratch = carve(memory, cluster->ring_map_size);
     cluster->messages_max = node->config.messages_max;
     cluster->messages = carve(memory, cluster->messages_max * sizeof *cluster->messages);
     node->replication.operations =
@@ -147,7 +155,8 @@ static void set_cluster(struct tr_node *node)
     cluster->trial = &node->trial;
     cluster->log = &node->log;
     cluster->address = node->config.address;
-    cluster->entry_max = node->config.opaque_max;
+    size_t pair_max = TR_KEY_MAX + node->config.value_max + TR_URI_MAX;
+    cluster->entry_max = node->config.opaque_max > pair_max ? node->config.opaque_max : pair_max;
     tr_peers_hooks(node);
     struct tr_membership *membership = &node->membership;
     membership->cluster = cluster;
@@ -235,6 +244,46 @@ static void set_kv(struct tr_node *node)
     tr_keys_hooks(node);
 }
 
+static void set_quorum(struct tr_node *node)
+{
+    struct tr_quorum *quorum = &node->quorum;
+    quorum->config = (struct tr_quorum_config){
+        .operations_max = node->config.operations_max < KEY_OPERATIONS_MAX
+                              ? node->config.operations_max
+                              : KEY_OPERATIONS_MAX,
+        .promises_max = node->config.limits.waiting,
+        .is_strict = node->config.needs_quorum,
+        .exchange_ms =
+            node->config.key_exchange_ms > 0 ? node->config.key_exchange_ms : EXCHANGE_MS,
+    };
+    quorum->kv = &node->kv;
+    quorum->cluster = &node->cluster;
+    quorum->membership = &node->membership;
+    quorum->log = &node->log;
+    quorum->arena = &node->arena;
+    quorum->time = &node->time;
+    quorum->trial = &node->trial;
+    quorum->operation_free = UINT32_MAX;
+    quorum->active = UINT32_MAX;
+    quorum->active_last = UINT32_MAX;
+    quorum->look_ms = TR_NEVER;
+}
+
+static bool carve_quorum(struct tr_node *node, struct tr_memory *memory)
+{
+    struct tr_quorum *quorum = &node->quorum;
+    for (unsigned i = 0; i < TR_CHAINS; i++)
+        quorum->chains[i] = UINT32_MAX;
+    quorum->operations = carve(memory, quorum->config.operations_max * sizeof *quorum->operations);
+    quorum->promises = carve(memory, quorum->config.promises_max * sizeof *quorum->promises);
+    quorum->mailboxes = carve(memory, TR_LOG_NODES_MAX * sizeof *quorum->mailboxes);
+    quorum->exchanges = carve(memory, TR_LOG_NODES_MAX * sizeof *quorum->exchanges);
+    quorum->scratch_size = SCRATCH_SIZE;
+    quorum->scratch = carve(memory, quorum->scratch_size);
+    return quorum->promises != NULL && quorum->mailboxes != NULL && quorum->exchanges != NULL &&
+           quorum->scratch != NULL;
+}
+
 struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr_memory *memory)
 {
     struct tr_memory rest = *memory;
@@ -255,8 +304,10 @@ struct tr_node *tr_node_new(const struct tr_node_config *config, const struct tr
     set_pops(node);
     set_timers(node);
     set_kv(node);
+    set_quorum(node);
     node->random.state = config->seed;
-    if (!carve_tables(node, &rest) || !carve_cluster(node, &rest) || rest.size < TR_ARENA_LEAST)
+    if (!carve_tables(node, &rest) || !carve_cluster(node, &rest) || !carve_quorum(node, &rest) ||
+        rest.size < TR_ARENA_LEAST)
         return NULL;
     tr_member_set(&node->cluster, 0, node->config.address);
     node->cluster.stamp_node = (uint16_t)node->cluster.members[0].hash;

@@ -61,7 +61,9 @@ struct tr_node_config {
     uint32_t attempts_max;
     uint64_t backoff_ms; /* before the second attempt; then twice as long each time */
     uint64_t dead_keep_ms;
-    uint64_t key_keep_ms; /* how long an Idempotency-Key is remembered after its timer ended */
+    uint64_t key_keep_ms;     /* how long an Idempotency-Key is remembered after its timer ended */
+    bool needs_quorum;        /* of keys: too few answers are a failure, not made do with */
+    uint64_t key_exchange_ms; /* between two comparisons of keys with a node; 0: ten minutes */
     uint64_t latency_target_ms; /* of client writes; beyond it they are refused */
     uint64_t tombstone_keep_ms; /* at most, for nodes that do not come back */
     uint32_t mutant;            /* of enum tr_mutant; heeded in the simulator's build alone */
@@ -78,8 +80,22 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
 /* Whether it has replayed its log: before that it knows nothing of its keys. */
 bool tr_node_is_replayed(const struct tr_node *node);
 
-/* Whether it has keys at all: a node with others has none yet. */
-bool tr_node_keeps_keys(const struct tr_node *node);
+/* Whether keys are on other nodes, too. */
+bool tr_node_is_spread(const struct tr_node *node);
+
+/* A command on a key, wherever that is. True: it is over, and `result` says how; otherwise an
+ * effect of a later step does. */
+bool tr_node_ask_key(struct tr_node *node, uint64_t token, const struct tr_key_command *command,
+                     struct tr_key_result *result);
+
+/* About `count` keys of all nodes, or of one, from a cursor on. TR_DONE: an effect of a later step
+ * has them. */
+enum tr_result tr_node_ask_keys(struct tr_node *node, uint64_t token, uint16_t only,
+                                uint64_t cursor, uint32_t count);
+
+/* The nodes of a key's preference list; returns how many, 0: there is no keyspace. */
+unsigned tr_node_key_list(const struct tr_node *node, struct tr_span key,
+                          struct tr_span addresses[TR_COPIES_MAX]);
 
 /* Keys that are to be set together: there is memory for what one batch of the log can take of them.
  * False: there is none. */
@@ -116,6 +132,16 @@ uint64_t tr_node_durable(const struct tr_node *node);
  * next step on by itself. `who` stands in the way, if it is one node. */
 enum tr_change tr_node_ask_change(struct tr_node *node, const struct tr_view_node *nodes,
                                   uint32_t count, uint16_t *who);
+
+/* The keyspace is made, keys are spread over the nodes in another way, or all keys end: each is a
+ * change of the roster. */
+enum tr_change tr_node_create_keyspace(struct tr_node *node, const struct tr_definition *keys,
+                                       uint16_t *who);
+enum tr_change tr_node_spread_keys(struct tr_node *node, const struct tr_definition *keys,
+                                   uint16_t *who);
+enum tr_change tr_node_flush_keys(struct tr_node *node, uint16_t *who);
+
+bool tr_node_is_agreed(const struct tr_node *node); /* all members are up, and have this roster */
 
 bool tr_node_is_free(const struct tr_node *node); /* any cluster may take it in */
 /* A node that it has not heard of, and that is about to be linked. TR_MEMBER_NONE: no room. */

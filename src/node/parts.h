@@ -10,6 +10,7 @@
 #include "log/log.h"
 #include "node/node.h"
 #include "pops/pops.h"
+#include "quorum/quorum.h"
 #include "replication/replication.h"
 #include "seam/mutant.h"
 #include "timers/timers.h"
@@ -32,6 +33,8 @@ struct tr_node {
     struct tr_time time;
     bool has_clock;
     enum tr_phase phase;
+    tr_mono_ms ready_ms; /* when it was, for the first time, */
+    bool had_keys;       /* and it had keys then */
     tr_mono_ms drain_ms;
     bool is_stop_logged;
     bool is_copying_keys; /* the log's oldest segment is: its timers are through */
@@ -49,6 +52,7 @@ struct tr_node {
     struct tr_pops pops;
     struct tr_timers timers;
     struct tr_kv kv;
+    struct tr_quorum quorum;
 };
 
 #endif

@@ -6,6 +6,12 @@
 #include "cluster/peer.h"
 #include "node/parts.h"
 #include "pops/claim.h"
+#include "quorum/coordinate.h"
+#include "quorum/exchange.h"
+#include "quorum/mail.h"
+#include "quorum/replica.h"
+#include "quorum/strays.h"
+#include "quorum/target.h"
 #include "replication/antientropy.h"
 #include "replication/encode.h"
 #include "replication/operation.h"
@@ -72,6 +78,11 @@ static void fill_beat(void *context, uint16_t index, struct tr_frame *frame)
     frame->of.beat.epoch = roster->epoch;
     frame->of.beat.roster_id = roster->id;
     frame->of.beat.flags |= node->membership.is_settled ? TR_BEAT_SETTLED : 0;
+    bool is_less = node->quorum.exchanges[index].is_less;
+    frame->of.beat.key_flags =
+        (uint8_t)((node->membership.is_arrived ? TR_BEAT_KEYS_ARRIVED : 0) |
+                  (is_less ? TR_BEAT_KEYS_LESS : 0) |
+                  (tr_strays_are_home(&node->quorum) ? TR_BEAT_KEYS_HOME : 0));
 }
 
 static void beat_heard(void *context, uint16_t index, const struct tr_frame *frame,
@@ -81,6 +92,17 @@ static void beat_heard(void *context, uint16_t index, const struct tr_frame *fra
     const struct tr_peer *peer = &node->cluster.peers[index];
     struct tr_progress *progress = &node->replication.progress[index];
     tr_gossip_hear(&node->membership, index, frame);
+    if ((peer->key_flags & TR_BEAT_KEYS_ARRIVED) == 0)
+        node->quorum.exchanges[index].is_less = false;
+    bool is_healthy = tr_quorum_is_healthy(&node->quorum, index);
+    if (is_healthy && !node->quorum.exchanges[index].was_healthy)
+        tr_strays_look(&node->quorum);
+    node->quorum.exchanges[index].was_healthy = is_healthy;
+    node->quorum.exchanges[index].is_home |= (peer->key_flags & TR_BEAT_KEYS_HOME) != 0;
+    if ((peer->key_flags & TR_BEAT_KEYS_LESS) != 0 && node->membership.is_arrived) {
+        tr_membership_set_arrived(&node->membership, false);
+        tr_exchange_all_anew(&node->quorum);
+    }
     if (node->cluster.view.count == 0)
         return;
     if (node->kv.book.index.count == 0 && tr_samples_follow(&node->timers))
@@ -116,12 +138,15 @@ static void link_lost(void *context, uint16_t index)
     progress->has_missed = false;
     progress->early_until_ms = 0;
     tr_antientropy_end(&node->replication, index);
+    tr_quorum_link_lost(&node->quorum, index);
+    tr_exchange_link_lost(&node->quorum, index);
 }
 
 static void store_lost(void *context, uint16_t index)
 {
     struct tr_node *node = context;
     tr_antientropy_forget_acks(&node->replication, index);
+    node->quorum.exchanges[index].is_less = true;
 }
 
 static void greeted(void *context, uint16_t index)
@@ -145,6 +170,7 @@ static void up_changed(void *context, uint16_t index)
         node->replication.progress[index].down_ms = node->time.now_ms;
     tr_rebalance_again(&node->replication); /* another may move a record now, or be hinted */
     tr_operations_look(&node->replication);
+    tr_strays_look(&node->quorum);
 }
 
 static void put(void *context, const struct tr_message *message, struct tr_writer *writer)
@@ -206,6 +232,7 @@ static void run(struct tr_node *node, uint16_t index, struct tr_effects *out)
     if (peer->link == LINK_GREETED && cluster->view.count > 0) {
         tr_antientropy_run(replication, index);
         tr_walk_run(replication, index);
+        tr_exchange_run(&node->quorum, index);
     }
     if (tr_peer_heeds(cluster, index) && may_say_more(node, index))
         tr_pending_run(&node->replication, index);
@@ -218,6 +245,7 @@ static void run(struct tr_node *node, uint16_t index, struct tr_effects *out)
         tr_gossip_send(&node->membership, index, out);
     if (tr_antientropy_has_sums(replication, index) && tr_outbox_has_frame_room(cluster, out))
         tr_antientropy_send_sums(replication, index, out);
+    tr_mail_put_frames(&node->quorum, index, out);
     tr_outbox_send_all(cluster, index, out);
 }
 
@@ -238,6 +266,7 @@ tr_mono_ms tr_peers_wake_at(const struct tr_node *node)
         const struct tr_replication *replication = &node->replication;
         bool wants_tick = tr_antientropy_is_summing(replication, index) ||
                           tr_walk_wants_tick(replication, index) ||
+                          tr_exchange_wants_tick(&node->quorum, index) ||
                           (!peer->is_sending && tr_antientropy_has_sums(replication, index));
         tr_mono_ms at = wants_tick ? node->time.now_ms : tr_peer_wake_at(&node->cluster, index);
         wake = at < wake ? at : wake;
@@ -256,7 +285,10 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
         tr_gossip_take(&node->membership, &reader);
     } else if (node->cluster.view.count > 0) { /* before there is a view, nothing is stored */
         tr_samples_hear(&node->timers, &frame, reader);
-        tr_receive_frame(&node->replication, peer, &frame, &reader, out);
+        if (frame.kind == TR_FRAME_KEYS)
+            tr_replica_keys(&node->quorum, peer, &reader, out);
+        else
+            tr_receive_frame(&node->replication, peer, &frame, &reader, out);
     }
     if (reader.is_short)
         tr_peer_reset(&node->cluster, peer, out);

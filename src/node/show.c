@@ -3,8 +3,12 @@
 #include "cluster/clock.h"
 #include "cluster/member.h"
 #include "cluster/peer.h"
+#include "cluster/ring.h"
+#include "kv/merge.h"
 #include "log/segment.h"
 #include "node/parts.h"
+#include "quorum/exchange.h"
+#include "quorum/strays.h"
 #include "replication/operation.h"
 #include "timers/replicated.h"
 #include "timers/store.h"
@@ -112,6 +116,12 @@ void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats)
     stats->keys_expired = node->kv.stats.expired;
     stats->keys_bytes = node->kv.stats.bytes;
     stats->keys_batch = node->kv.written_last;
+    stats->keys_tombstones = node->kv.stats.tombstones;
+    stats->keys_forgotten_early = node->kv.stats.forgotten_early;
+    stats->keys_operations = node->quorum.operation_count;
+    stats->are_keys_home =
+        !tr_ring_is_there(&node->cluster) ||
+        (tr_exchange_is_through(&node->quorum) && tr_strays_are_home(&node->quorum));
     stats->is_ahead = tr_clock_is_ahead(&node->cluster);
     stats->to_rebalance = node->replication.rebalance.to_rebalance;
     stats->moving = node->replication.rebalance.moves.count;
@@ -179,6 +189,12 @@ bool tr_node_next_record(const struct tr_node *node, struct tr_node_walk *walk,
     walk->is_safe = tr_book_state(&node->timers.book, ref) != TR_STATE_UNSAFE;
     tr_book_unpack(&node->timers.book, ref, record);
     return true;
+}
+
+bool tr_node_pair(const struct tr_node *node, struct tr_span key, struct tr_pair *pair)
+{
+    uint64_t batch = 0;
+    return tr_kv_look(&node->kv, key, pair, &batch);
 }
 
 struct tr_span tr_node_address(const struct tr_node *node)

@@ -3,6 +3,7 @@
 #ifndef TR_NODE_SHOW_H
 #define TR_NODE_SHOW_H
 
+#include "base/pair.h"
 #include "seam/effect.h"
 
 struct tr_node;
@@ -54,6 +55,10 @@ struct tr_node_stats {
     uint64_t keys_expired;
     uint64_t keys_bytes; /* of keys and values */
     uint64_t keys_batch; /* these counts tell of it */
+    uint64_t keys_tombstones;
+    uint64_t keys_forgotten_early; /* of them, for want of memory */
+    uint64_t keys_operations;      /* commands under way at other nodes */
+    bool are_keys_home; /* it has compared its keys with all others, and none belong elsewhere */
     bool is_ready;
     bool is_disk_full;   /* new timers are refused, */
     bool is_log_full;    /* and pops wait */
@@ -119,6 +124,9 @@ struct tr_node_walk {
 };
 bool tr_node_next_record(const struct tr_node *node, struct tr_node_walk *walk,
                          struct tr_record *record);
+
+/* What it has of a key, a tombstone and what has expired counted; false: nothing. */
+bool tr_node_pair(const struct tr_node *node, struct tr_span key, struct tr_pair *pair);
 
 #ifdef TR_MUTANTS
 /* How often each branch was taken, by enum tr_rule. */

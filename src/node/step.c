@@ -18,6 +18,9 @@
 #include "pops/claim.h"
 #include "pops/destination.h"
 #include "pops/flight.h"
+#include "quorum/coordinate.h"
+#include "quorum/replica.h"
+#include "quorum/strays.h"
 #include "replication/catchup.h"
 #include "replication/operation.h"
 #include "replication/rebalance.h"
@@ -52,7 +55,8 @@ static void set_clock(struct tr_node *node, const struct tr_event *event, struct
 static void drain(struct tr_node *node, struct tr_effects *out)
 {
     TR_ASSERT(node->phase == PHASE_DRAINING && !node->log.is_running);
-    bool is_done = node->replication.operation_count == 0 && tr_peers_have_all(node);
+    bool is_done = node->replication.operation_count == 0 && node->quorum.operation_count == 0 &&
+                   tr_peers_have_all(node);
     if (node->pops.flight_count > 0)
         node->drain_ms = node->time.now_ms; /* their outcomes are yet to be sent */
     if (node->pops.flight_count > 0 || !tr_log_is_idle(&node->log) || !tr_effects_has_room(out, 1))
@@ -79,6 +83,8 @@ static void open_log(struct tr_node *node, struct tr_effects *out)
     if (!tr_effects_has_room(out, 1) || (!is_open && !node->log.is_refused))
         return;
     node->phase = PHASE_READY;
+    node->ready_ms = node->time.now_ms;
+    node->had_keys = node->kv.book.index.count > 0;
     node->timers.is_ready = true;
     node->log.is_running = true;
     node->log.started = node->log.segment;
@@ -112,8 +118,10 @@ static void run_cluster(struct tr_node *node, struct tr_effects *out)
         tr_catchup_run(&node->replication);
     tr_operations_run(&node->replication, out);
     tr_claim_run(&node->pops);
-    if (node->phase == PHASE_READY)
+    if (node->phase == PHASE_READY) {
         tr_rebalance_run(&node->replication, out);
+        tr_strays_run(&node->quorum);
+    }
 }
 
 /* Others hear of the pops under way here before they hear that it makes no more of them. */
@@ -200,6 +208,8 @@ static void give_reads(struct tr_node *node)
     TR_ASSERT(node->replication.read_count <= TR_READS_MAX);
     while (node->replication.read_count > 0)
         tr_arena_give(&node->arena, node->replication.read[--node->replication.read_count]);
+    while (node->quorum.spent_count > 0)
+        tr_arena_give(&node->arena, node->quorum.spent[--node->quorum.spent_count]);
 }
 
 /* What comes many times in a turn. */
@@ -228,8 +238,11 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
         tr_outcome_run(&node->timers, out);
         run_cluster(node, out);
     }
-    if (is_running)
+    if (is_running) {
         tr_durable_run(node, out);
+        tr_replica_run(&node->quorum, out);
+        tr_quorum_run(&node->quorum, out);
+    }
     /* After all that may replace a record: what is handed out must still be there. */
     if (node->phase == PHASE_READY && !is_brief) {
         run_pops(node, out);
@@ -261,6 +274,10 @@ static tr_mono_ms cluster_wake_at(const struct tr_node *node)
     wake = claims < wake ? claims : wake;
     if (!node->is_stop_logged && node->membership.look_ms < wake)
         wake = node->membership.look_ms;
+    tr_mono_ms keys = tr_quorum_wake_at(&node->quorum);
+    wake = keys < wake ? keys : wake;
+    tr_mono_ms strays = tr_strays_wake_at(&node->quorum);
+    wake = strays < wake ? strays : wake;
     tr_mono_ms rebalance = tr_rebalance_wake_at(&node->replication);
     wake = rebalance < wake ? rebalance : wake;
     return wake < catchup ? wake : catchup;

@@ -128,7 +128,8 @@ void tr_receive_frame(struct tr_replication *replication, uint16_t peer,
     case TR_FRAME_HELLO:
     case TR_FRAME_BEAT:
     case TR_FRAME_ROSTER:
-        TR_UNREACHABLE("the cluster hears these itself");
+    case TR_FRAME_KEYS:
+        TR_UNREACHABLE("other rooms hear these");
     case TR_FRAME_WRITES:
         hear_writes(replication, peer, reader);
         return;

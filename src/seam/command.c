@@ -25,7 +25,8 @@ const char *tr_result_name(enum tr_result result)
         [TR_REPLICA_FULL] = "replica full",
         [TR_NO_NODE_UP] = "no node up",
         [TR_NO_ANSWER] = "no answer",
-        [TR_NOT_ALONE] = "not alone",
+        [TR_NO_KEYSPACE] = "no keyspace",
+        [TR_NO_MEMBER] = "no member",
         [TR_UNKNOWN] = "unknown",
     };
     TR_ASSERT(result < TR_RESULTS);

@@ -58,10 +58,11 @@ enum tr_result {
     TR_TOO_MANY_REQUESTS,
     TR_MEMORY_FULL,
     TR_REPLICA_FULL,
-    TR_NO_NODE_UP, /* that could hold it */
-    TR_NO_ANSWER,  /* of a node that may have it */
-    TR_NOT_ALONE,  /* keys are kept by a node alone */
-    TR_UNKNOWN,    /* or may have */
+    TR_NO_NODE_UP,  /* that could hold it */
+    TR_NO_ANSWER,   /* of a node that may have it */
+    TR_NO_KEYSPACE, /* there is none */
+    TR_NO_MEMBER,   /* this node is none of the cluster */
+    TR_UNKNOWN,     /* or may have */
     TR_RESULTS,
 };
 

@@ -10,6 +10,7 @@
 #define TR_SEAM_EFFECT_H
 
 #include "seam/event.h"
+#include "seam/key.h"
 
 #define TR_EFFECTS_MAX 4096 /* of one step; what is left follows in the next */
 
@@ -17,6 +18,8 @@ enum tr_effect_kind {
     TR_EFFECT_ANSWER,       /* to a request, without a body */
     TR_EFFECT_ANSWER_TIMER, /* to READ */
     TR_EFFECT_ANSWER_PAGE,  /* to LIST */
+    TR_EFFECT_KEY,          /* to a command on a key that went to other nodes */
+    TR_EFFECT_KEY_PAGE,     /* to a scan of the keys of all nodes */
     TR_EFFECT_FIRE,         /* call a URI */
     TR_EFFECT_LOG_WRITE,
     TR_EFFECT_SEGMENT_ALLOCATE,
@@ -60,6 +63,17 @@ struct tr_effect {
             bool has_location; /* it has happened, or may have, there */
             struct tr_timer_text location;
         } answer;
+        struct {
+            uint64_t token;
+            struct tr_key_result result;
+        } key;
+        struct {
+            uint64_t token;
+            enum tr_result refusal; /* TR_DONE: what follows */
+            uint64_t cursor;        /* where the next page begins; 0: this was the last */
+            uint32_t count;
+            struct tr_span keys; /* by tr_get_span, each */
+        } key_page;
         struct {
             uint64_t token;
             uint32_t ref;

@@ -20,6 +20,8 @@ struct tr_node_config;
 struct tr_view_node {
     struct tr_span address;
     enum tr_role role;
+    const uint32_t *positions; /* on the ring, of one that joins; none: they are chosen */
+    uint32_t position_count;
 };
 
 enum tr_event_kind {

@@ -48,7 +48,16 @@
     X(KEY_OVERWRITTEN, "key-overwritten",                                                          \
       "a write under a key that has expired ends what it owes", "keys")                            \
     X(KEY_COUNTED_ANEW, "key-counted-anew", "a key's time to live begins anew at a start", "keys") \
-    X(KEY_FLOOR_LATE, "key-floor-late", "after a start, what was flushed is there again", "keys")
+    X(KEY_FLOOR_LATE, "key-floor-late", "after a start, what was flushed is there again", "keys")  \
+    X(COUNTS_EARLY, "counts-early", "while nodes join, reads ask the new lists alone",         \
+      "keyspace")                                                                                  \
+    X(EARLIER_EPOCH, "earlier-epoch", "who asks under another roster is believed", "keyspace")     \
+    X(HINT_KEPT, "hint-kept", "a hint is never handed home", "keyspace")                           \
+    X(KEY_UNSYNCED, "key-unsynced", "a replica tells of a key before it is durable", "keyspace")   \
+    X(KEY_ARRIVAL, "key-arrival", "when a key expires is taken by its sender's clock", "keyspace") \
+    X(KEY_FORGOTTEN, "key-forgotten", "the end of a key is forgotten at once", "keyspace")         \
+    X(KEY_LATEST, "key-latest", "of two pairs with one key the one that came last stays",          \
+      "keyspace")
 
 #define TR_RULES_LIST(X)                                                                           \
     X(HINTED, "a node is hinted")                                                                  \
@@ -142,7 +151,15 @@
     X(FULL_OF_LIVE, "a full disk takes no new record")                                             \
     X(INHERITED, "a record that moves keeps who has yet to hear of it")                            \
     X(TOMBSTONE_KEPT, "a tombstone waits for a node that has not heard")                           \
-    X(TOMBSTONE_GONE, "a tombstone is forgotten")
+    X(TOMBSTONE_GONE, "a tombstone is forgotten")                                                  \
+    X(KEY_HINTED, "a node stands in for one of a key's list")                                      \
+    X(READ_REPAIR, "a read sends the newest to one that has less")                                 \
+    X(CARRIED_OUT_AGAIN, "a command on a key is carried out again over something newer")           \
+    X(STAMPED_AGAIN, "a write of a key is stamped again, above what a node has")                   \
+    X(OTHER_EPOCH, "a node that is asked about a key has another roster")                          \
+    X(EXCHANGED, "two nodes have exchanged all keys that they share")                              \
+    X(MISSING_TOLD, "holders hear that another one lacks what was written")                        \
+    X(STRAY_DROPPED, "a pair that others hold is dropped")
 /* clang-format on */
 
 #define TR_AS_MUTANT(name, text, what, lives) MUTANT_##name,

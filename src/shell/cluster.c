@@ -44,12 +44,13 @@ void tr_cluster_set_view(struct tr_daemon *daemon)
     daemon->has_view = true;
     for (uint32_t i = 0; i < config->node_count; i++) {
         const char *address = config->nodes[i].address;
-        nodes[i] = (struct tr_view_node){{address, strlen(address)}, config->nodes[i].role};
+        nodes[i] = (struct tr_view_node){.address = {address, strlen(address)},
+                                         .role = config->nodes[i].role};
     }
     if (config->node_count == 1 && tr_config_names_itself(config))
         nodes[0].role = TR_ROLE_STAYING; /* there is nobody to join, or to leave to */
-    nodes[config->node_count] =
-        (struct tr_view_node){{config->localhost, strlen(config->localhost)}, TR_ROLE_STAYING};
+    nodes[config->node_count] = (struct tr_view_node){
+        .address = {config->localhost, strlen(config->localhost)}, .role = TR_ROLE_STAYING};
     event.of.view.nodes = nodes;
     event.of.view.count = config->node_count > 0 ? config->node_count : 1;
     tr_daemon_step(daemon, &event);
@@ -180,6 +181,33 @@ static void put_roster(const struct tr_daemon *daemon, struct tr_writer *out)
     tr_put_json_string(out, tr_node_member_address(daemon->node, who));
 }
 
+/* How keys are spread, and where on the ring each node stands, or will. */
+static void put_keyspace(const struct tr_roster *roster, struct tr_writer *out)
+{
+    bool is_first = true;
+    tr_put_text(out, ",\"keyspace\":{\"partitions\":");
+    tr_put_decimal(out, roster->keys.partitions);
+    put_count(out, "copies", roster->keys.copies);
+    put_count(out, "reads", roster->keys.reads);
+    put_count(out, "writes", roster->keys.writes);
+    tr_put_text(out, ",\"ring\":[");
+    for (uint32_t i = 0; i < roster->count; i++) {
+        const struct tr_roster_node *node = &roster->nodes[i];
+        if (node->role != TR_ROLE_STAYING && node->role != TR_ROLE_JOINING)
+            continue;
+        tr_put_text(out, is_first ? "{\"node\":" : ",{\"node\":");
+        tr_put_json_string(out, tr_roster_address(roster, i));
+        tr_put_text(out, ",\"positions\":[");
+        for (uint32_t k = 0; k < node->position_count; k++) {
+            tr_put_text(out, k == 0 ? "" : ",");
+            tr_put_decimal(out, node->positions[k]);
+        }
+        tr_put_text(out, "]}");
+        is_first = false;
+    }
+    tr_put_text(out, "]}");
+}
+
 void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out)
 {
     struct tr_node_stats stats;
@@ -203,6 +231,10 @@ void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out)
     put_count(out, "to-rebalance", stats.to_rebalance);
     put_count(out, "moving", stats.moving);
     put_count(out, "walked-percent", stats.rebalance_walk * 100 / UINT16_MAX);
+    put_count(out, "keys", stats.keys);
+    put_flag(out, "keys-moving", !stats.are_keys_home);
+    if (tr_node_roster(node)->keys.partitions > 0)
+        put_keyspace(tr_node_roster(node), out);
     put_peers(out, node);
     tr_put_text(out, "}\n");
 }
@@ -242,9 +274,8 @@ static bool is_proven(struct tr_daemon *daemon, struct tr_span given, struct tr_
     return is_whole && tr_proof_equals(expected, proof);
 }
 
-/* Why a change was not made. */
-static void explain(const struct tr_daemon *daemon, enum tr_change result, uint16_t who,
-                    struct tr_problem *problem)
+void tr_cluster_explain(const struct tr_daemon *daemon, enum tr_change result, uint16_t who,
+                        struct tr_problem *problem)
 {
     char name[TR_HOST_MAX + 8] = "a node";
     if (who != TR_MEMBER_NONE) {
@@ -284,6 +315,18 @@ static void explain(const struct tr_daemon *daemon, enum tr_change result, uint1
         tr_problem_set(problem, 409,
                        "this node is no member of the cluster itself: ask one that is", NULL);
         return;
+    case TR_CHANGE_NO_POSITION:
+        tr_problem_set(problem, 409,
+                       "the ring has no free position for it, or not those that were asked for: "
+                       "tryst keyspace --ring shows it",
+                       NULL);
+        return;
+    case TR_CHANGE_EXISTS:
+        tr_problem_set(problem, 409, "there is a keyspace already", NULL);
+        return;
+    case TR_CHANGE_NO_KEYSPACE:
+        tr_problem_set(problem, 409, "there is no keyspace: CREATE KEYSPACE makes one", NULL);
+        return;
     }
 }
 
@@ -293,7 +336,7 @@ static bool ask_change(struct tr_daemon *daemon, const struct tr_view_change *ch
     struct tr_event event = {.kind = TR_EVENT_TICK};
     uint16_t who = TR_MEMBER_NONE;
     enum tr_change result = tr_node_ask_change(daemon->node, change->nodes, change->count, &who);
-    explain(daemon, result, who, problem);
+    tr_cluster_explain(daemon, result, who, problem);
     if (result == TR_CHANGE_MADE) {
         tr_say(TR_STATUS, "a change of the cluster was asked for, and has begun: epoch %llu",
                (unsigned long long)tr_node_roster(daemon->node)->epoch);

@@ -26,4 +26,8 @@ void tr_cluster_resync(struct tr_daemon *daemon);
 bool tr_cluster_apply(struct tr_daemon *daemon, int file, struct tr_span proof, struct tr_span text,
                       struct tr_problem *problem);
 
+/* Why a change was not made; `who` stands in the way, if it is one node. */
+void tr_cluster_explain(const struct tr_daemon *daemon, enum tr_change result, uint16_t who,
+                        struct tr_problem *problem);
+
 #endif

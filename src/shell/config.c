@@ -26,6 +26,7 @@ enum type {
     TYPE_DENY,
     TYPE_FORMAT, /* text or json */
     TYPE_YES,    /* yes or no */
+    TYPE_QUORUM, /* always or quorum */
     TYPE_UNUSED, /* the original's; accepted */
 };
 
@@ -61,6 +62,8 @@ static const struct row rows[] = {
     {"cluster", "leaving", TYPE_NODE, TR_ROLE_LEAVING, 1, 240},
     {"cluster", "secret", TYPE_TEXT, AT(secret), 8, TR_CONFIG_TEXT - 1},
     {"cluster", "secret-file", TYPE_TEXT, AT(secret_file), 1, TR_CONFIG_TEXT - 1},
+    {"keyspace", "available", TYPE_QUORUM, AT(needs_quorum), 0, 0},
+    NUMBER("keyspace", "anti-entropy-s", anti_entropy_s, 1, 31536000),
     NUMBER("identity", "instance_id", instance_id, 0, 127),
     NUMBER("identity", "deployment_id", deployment_id, 0, 7),
     {"logging", "folder", TYPE_TEXT, AT(log_folder), 0, TR_CONFIG_TEXT - 1},
@@ -263,6 +266,11 @@ static void set_value(struct loader *loader, const struct row *row, const char *
         if (!loader->config->log_json && strcmp(text, "text") != 0)
             fault(loader, "format must be text or json, not '%.64s'", text);
         return;
+    case TYPE_QUORUM:
+        loader->config->needs_quorum = strcmp(text, "quorum") == 0;
+        if (!loader->config->needs_quorum && strcmp(text, "always") != 0)
+            fault(loader, "available must be always or quorum, not '%.64s'", text);
+        return;
     case TYPE_YES:
         *(bool *)((char *)loader->config + row->offset) = strcmp(text, "yes") == 0;
         if (strcmp(text, "yes") != 0 && strcmp(text, "no") != 0)
@@ -425,6 +433,7 @@ static void set_defaults(struct tr_config *config, bool is_original)
         .backoff_ms = 5000,
         .dead_keep_s = 604800, /* a week */
         .key_keep_s = 86400,
+        .anti_entropy_s = 600,
         .flights = 8192,
         .deny_count = 2,
         .body_max = 1 << 20,

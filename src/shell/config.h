@@ -42,6 +42,10 @@ struct tr_config {
     bool has_resp;
     uint64_t resp_port; /* a second one, for RESP alone; 0: there is none */
 
+    /* [keyspace] */
+    bool needs_quorum; /* too few answers are a failure */
+    uint64_t anti_entropy_s;
+
     /* [cluster] */
     char localhost[TR_CONFIG_ADDRESS];
     struct tr_config_node nodes[TR_VIEW_NODES_MAX];

@@ -7,6 +7,7 @@
 #include "shell/cluster.h"
 #include "shell/front/gather.h"
 #include "shell/front/resp.h"
+#include "shell/front/resp_wait.h"
 #include "shell/front/server.h"
 #include "shell/notify.h"
 #include "shell/peer/links.h"
@@ -117,6 +118,10 @@ static void carry_out(struct tr_daemon *daemon, const struct tr_effect *effect)
     case TR_EFFECT_ANSWER_TIMER:
     case TR_EFFECT_ANSWER_PAGE:
         tr_server_answer(daemon->server, effect);
+        return;
+    case TR_EFFECT_KEY:
+    case TR_EFFECT_KEY_PAGE:
+        tr_resp_wait_answer(daemon->server, effect);
         return;
     case TR_EFFECT_FIRE:
         tr_caller_fire(daemon->caller, effect);
@@ -259,9 +264,11 @@ static void on_turn(uv_prepare_t *prepare)
     uv_idle_stop(&daemon->again);
     if (!daemon->config.has_disk) /* nothing is written that would let those go on who wait */
         tr_resp_release(daemon->server);
+    tr_resp_waits_run(daemon->server);
     for (unsigned i = 0; daemon->has_events && i < 4; i++) {
         tick(daemon);
         daemon->has_events = false;
+        tr_resp_waits_run(daemon->server);
         tr_streams_flush(&daemon->streams); /* may read on, and bring new events */
     }
     daemon->work = 0;
@@ -300,6 +307,8 @@ static void fill_node_config(const struct tr_config *config, struct tr_node_conf
         .backoff_ms = config->backoff_ms,
         .dead_keep_ms = config->dead_keep_s * 1000,
         .key_keep_ms = config->key_keep_s * 1000,
+        .needs_quorum = config->needs_quorum,
+        .key_exchange_ms = config->anti_entropy_s * 1000,
         .latency_target_ms = config->target_latency_us / 1000,
         .tombstone_keep_ms = 86400000,
     };

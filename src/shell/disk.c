@@ -229,6 +229,8 @@ static bool do_job(struct tr_disk *disk, struct job *job, struct done *done)
     case TR_EFFECT_ANSWER:
     case TR_EFFECT_ANSWER_TIMER:
     case TR_EFFECT_ANSWER_PAGE:
+    case TR_EFFECT_KEY:
+    case TR_EFFECT_KEY_PAGE:
     case TR_EFFECT_FIRE:
     case TR_EFFECT_RECOVERED:
     case TR_EFFECT_REFUSED:

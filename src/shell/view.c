@@ -173,7 +173,8 @@ bool tr_view_read_change(const struct tr_node *node, struct tr_span text,
     for (uint32_t i = 0; is_good && i < nodes->count; i++) {
         const struct tr_config_node *name = &change->names[i];
         enum tr_role role = name->role == TR_ROLE_STAYING ? TR_ROLE_JOINING : name->role;
-        change->nodes[i] = (struct tr_view_node){{name->address, strlen(name->address)}, role};
+        change->nodes[i] =
+            (struct tr_view_node){.address = {name->address, strlen(name->address)}, .role = role};
     }
     free(nodes);
     return is_good;

@@ -144,6 +144,8 @@ static void carry_out(struct alone *world, const struct tr_effect *effect)
                        effect->of.answer.has_location ? &effect->of.answer.location : NULL);
         return;
     case TR_EFFECT_ANSWER_TIMER:
+    case TR_EFFECT_KEY:
+    case TR_EFFECT_KEY_PAGE:
     case TR_EFFECT_ANSWER_PAGE:
         return;
     case TR_EFFECT_FIRE:
@@ -248,7 +250,7 @@ static void tick(struct alone *world)
 /* Of itself alone. Nothing comes of it but that the node runs when it has recovered. */
 static void set_view(struct alone *world, struct tr_span address)
 {
-    struct tr_view_node self = {address, TR_ROLE_STAYING};
+    struct tr_view_node self = {.address = address, .role = TR_ROLE_STAYING};
     struct tr_event event = {.kind = TR_EVENT_VIEW_CHANGED, .of.view = {&self, 1}};
     event.now_ms = world->now_ms - world->boot_ms;
     event.wall_ms = (uint64_t)((int64_t)world->now_ms + world->wall_step);

@@ -9,7 +9,7 @@
 #include "sim/keys.h"
 #include "sim/model.h"
 
-#define MEMORY_SIZE  ((size_t)24 << 20)
+#define MEMORY_SIZE  ((size_t)28 << 20)
 #define OPAQUE_MAX   1024
 #define VALUE_MAX    4096
 #define SEGMENT_SIZE ((size_t)96 << 10)

@@ -90,6 +90,7 @@ static void draw_head(struct world *world, struct tr_frame *frame)
         frame->of.beat.cluster = sim_chance(world, 2) ? world->cluster : draw_number(world);
         frame->of.beat.epoch = draw_number(world);
         frame->of.beat.roster_id = draw_number(world);
+        frame->of.beat.key_flags = (uint8_t)sim_draw(world, 8);
         return;
     case TR_FRAME_BUCKETS:
         for (unsigned i = 0; i < 16; i++)
@@ -107,6 +108,7 @@ static void draw_head(struct world *world, struct tr_frame *frame)
     case TR_FRAME_DROPPED:
     case TR_FRAME_ASKS:
     case TR_FRAME_ROSTER:
+    case TR_FRAME_KEYS:
         return;
     }
 }

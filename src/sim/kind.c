@@ -92,6 +92,8 @@ static void draw_hardships(struct world *world)
     faults[SIM_HOURS] = faults[SIM_STEP] && sim_chance(world, 3);
     draw_limits(world);
     draw_latency(world);
+    if (world->options->has_keys)
+        faults[SIM_SPREAD] = sim_chance(world, 3);
 }
 
 /* One store at most is lost in a life. */

@@ -10,7 +10,7 @@
  *
  * After that everything heals, and everything must come to its end and its place.
  */
-#include "sim/world.h"
+#include "sim/pairs.h"
 
 #include "memory/arena.h"
 
@@ -44,6 +44,7 @@ static void begin(struct world *world)
             world->machines[i].drift = (int64_t)sim_draw(world, 200) - 100;
         }
     }
+    world->needs_quorum = world->options->has_keys && sim_chance(world, 4);
     for (uint32_t i = 0; i < used; i++) {
         world->machines[i].view = *sim_view(world);
         sim_start(world, i);
@@ -54,6 +55,8 @@ static void begin(struct world *world)
     }
     if (world->options->is_hostile)
         world->hostile = 0;
+    if (world->options->has_keys)
+        sim_pairs_begin(world);
     world->model.is_off = world->options->is_hostile;
     world->model.impaired_ms = world->now_ms;
 }
@@ -64,10 +67,13 @@ static void live(struct world *world)
         bool is_pause = sim_chance(world, 3);
         sim_advance(world, world->now_ms + sim_draw(world, is_pause ? 400 : 20));
         sim_ask(world, (uint32_t)sim_draw(world, world->machine_count));
+        if (world->pairs != NULL)
+            sim_pairs_ask(world, (uint32_t)sim_draw(world, world->machine_count));
         if (sim_chance(world, 200))
             sim_collide(world);
         sim_disturb(world);
         sim_scale(world);
+        sim_pairs_operate(world);
         sim_connect(world);
         if (world->hostile != MACHINES_MAX)
             sim_hostile(world);
@@ -109,7 +115,7 @@ static bool is_over(struct world *world)
 {
     return !world->is_scaling && is_buried(world) && sim_is_well(world) &&
            sim_are_all_balanced(world) && sim_model_is_done(&world->model) &&
-           world->open_count == 0;
+           world->open_count == 0 && sim_pairs_are_answered(world);
 }
 
 static void heal(struct world *world)
@@ -218,6 +224,7 @@ static void check_end(struct world *world)
         sim_break(world, "the cluster does not heal");
     if (world->model.broken == NULL)
         sim_check_places(world);
+    sim_pairs_check(world);
     if (world->model.broken == NULL && world->options->seed % FORGET_EVERY == 0)
         check_forgotten(world);
 }

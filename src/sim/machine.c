@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Machines: starting a node, stepping it, carrying out what it wants, and taking it down. */
+
 #include "sim/world.h"
 
 #include "base/assert.h"
@@ -65,6 +66,8 @@ static void take_down(struct world *world, uint32_t index)
             sim_model_forsake(&world->model, world->open[i].write);
         world->open[i] = world->open[--world->open_count];
     }
+    if (world->key_calls != NULL)
+        world->key_calls->forsake(world, index);
     machine->epoch++;
     machine->is_running = false;
     machine->is_ready = false;
@@ -108,6 +111,9 @@ static void carry_out(struct world *world, uint32_t index, const struct tr_effec
     case TR_EFFECT_ANSWER_TIMER:
         sim_answer(world, index, effect);
         return;
+    case TR_EFFECT_KEY:
+        world->key_calls->answer(world, index, effect);
+        return;
     case TR_EFFECT_FIRE:
         sim_fire(world, index, effect);
         return;
@@ -146,6 +152,9 @@ static void carry_out(struct world *world, uint32_t index, const struct tr_effec
         return;
     case TR_EFFECT_STOPPED:
         stopped(world, index);
+        return;
+    case TR_EFFECT_KEY_PAGE:
+        world->key_calls->scanned(world, index, effect);
         return;
     case TR_EFFECT_ANSWER_PAGE:
         return;
@@ -219,7 +228,8 @@ void sim_set_view(struct world *world, uint32_t index)
         enum tr_role role = machine->view.roles[i];
         if (role == TR_ROLE_NONE)
             continue;
-        nodes[event.of.view.count++] = (struct tr_view_node){{address, strlen(address)}, role};
+        nodes[event.of.view.count++] =
+            (struct tr_view_node){.address = {address, strlen(address)}, .role = role};
         const char *sign = role == TR_ROLE_JOINING ? "+" : role == TR_ROLE_LEAVING ? "-" : "";
         size += (size_t)snprintf(text + size, sizeof text - size, "%s%s", sim_name(i), sign);
     }
@@ -296,6 +306,7 @@ void sim_start(struct world *world, uint32_t index)
         .is_always_synced = true,
         .segment_size = world->segment_size,
         .opaque_max = OPAQUE_MAX,
+        .value_max = OPAQUE_MAX,
         .flights_max = FLIGHTS,
         .messages_max = world->messages_max,
         .operations_max = world->operations_max,
@@ -307,6 +318,7 @@ void sim_start(struct world *world, uint32_t index)
         .key_keep_ms = 3600000,
         .latency_target_ms = 500,
         .tombstone_keep_ms = 86400000,
+        .needs_quorum = world->needs_quorum,
         .mutant = (uint32_t)world->options->mutant,
     };
     memset(&config.store_id, (int)(index + 1), sizeof config.store_id);
@@ -370,7 +382,8 @@ bool sim_is_balanced(const struct world *world, uint32_t index)
     if (!machine->is_ready)
         return false;
     tr_node_stats(machine->node, &stats);
-    return (stats.is_serving || sim_is_out(world, index)) && !stats.is_rebalancing;
+    return (stats.is_serving || sim_is_out(world, index)) && !stats.is_rebalancing &&
+           (world->pairs == NULL || stats.are_keys_home);
 }
 
 void sim_cover(struct world *world, uint32_t index)

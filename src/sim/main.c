@@ -118,6 +118,8 @@ static bool read_flag(struct arguments *arguments, const char *name)
         arguments->is_alone = true;
     else if (strcmp(name, "--keys") == 0)
         arguments->is_alone = arguments->options.has_keys = true;
+    else if (strcmp(name, "--keyspace") == 0)
+        arguments->options.has_keys = true;
     else if (strcmp(name, "--cover") == 0)
         arguments->wants_cover = true;
     else if (strcmp(name, "--mutants") == 0)
@@ -194,19 +196,21 @@ static void add_up(struct sim_result *total, const struct sim_result *result)
 }
 
 /* False: something was never tried. */
-static bool print_cover(const struct sim_result *total)
+static bool print_cover(const struct sim_result *total, bool has_keys)
 {
     unsigned missing = 0;
-    for (unsigned i = 0; i < SIM_FAULTS; i++) {
+    unsigned fault_count = has_keys ? SIM_FAULTS : SIM_SPREAD; /* those of keys are the last ones */
+    unsigned rule_count = has_keys ? RULE_COUNT : RULE_KEY_HINTED;
+    for (unsigned i = 0; i < fault_count; i++) {
         missing += total->faults[i] == 0;
         printf("%12llu  %s\n", (unsigned long long)total->faults[i], faults[i]);
     }
     printf("\n");
-    for (unsigned i = 0; i < RULE_COUNT; i++) {
+    for (unsigned i = 0; i < rule_count; i++) {
         missing += total->rules[i] == 0;
         printf("%12llu  %s\n", (unsigned long long)total->rules[i], rules[i]);
     }
-    printf("\n%u of %u were never tried\n", missing, (unsigned)(SIM_FAULTS + RULE_COUNT));
+    printf("\n%u of %u were never tried\n", missing, fault_count + rule_count);
     return missing == 0;
 }
 
@@ -232,6 +236,8 @@ static void shorten(const struct sim_options *failed)
            : failed->is_calm ? " --calm"
                              : "",
            failed->is_sluggish ? " --sluggish" : "", failed->is_hostile ? " --hostile" : "");
+    if (failed->has_keys)
+        printf(" --keyspace");
     if (failed->nodes > 0)
         printf(" --nodes %u", failed->nodes);
     if (failed->latency_ms > 0)
@@ -253,7 +259,7 @@ static int run_seeds(struct arguments *arguments)
         if (result.broken != NULL && !arguments->is_alone)
             shorten(options);
     }
-    bool is_covered = !arguments->wants_cover || print_cover(&total);
+    bool is_covered = !arguments->wants_cover || print_cover(&total, options->has_keys);
     printf("%llu writes, %llu pops, %llu crashes, %llu steps, least lateness %llu ms, "
            "trace %016llx\n",
            (unsigned long long)total.timers, (unsigned long long)total.pops,
@@ -277,8 +283,9 @@ static bool find_mutant(const struct arguments *arguments, enum tr_mutant mutant
     pid_t child = fork();
     if (child == 0) {
         const struct mutant *broken = &mutants[mutant];
-        options.has_keys = strcmp(broken->lives, "keys") == 0;
-        bool is_alone = options.has_keys || strcmp(broken->lives, "alone") == 0;
+        bool is_alone = strcmp(broken->lives, "keys") == 0 || strcmp(broken->lives, "alone") == 0;
+        options.has_keys =
+            strcmp(broken->lives, "keys") == 0 || strcmp(broken->lives, "keyspace") == 0;
         options.mutant = mutant;
         options.is_quiet = true;
         bool is_slow = strcmp(broken->lives, "slow") == 0;

@@ -113,11 +113,13 @@ void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence,
         sequence == 1 && write->fired[0] == 0 && (write->copies >= 2 || !model->has_restarts);
     /* Nobody waits for what is not promised yet. */
     uint64_t from_ms = write->is_acked && write->acked_ms > due_ms ? write->acked_ms : due_ms;
+    uint64_t most_late_ms = model->most_late_ms + (write->is_appointment ? model->key_late_ms : 0);
     if (!model->has_faults && model->most_late_ms > 0 && is_first &&
-        now_ms > from_ms + model->most_late_ms)
+        now_ms > from_ms + most_late_ms)
         broken(model, number, "a pop too late, without a fault");
     if (model->lone_late_ms > 0 && is_first && write->is_acked && !write->has_key &&
-        write->copies >= 2 && now_ms > from_ms + model->lone_late_ms)
+        write->copies >= 2 &&
+        now_ms > from_ms + model->lone_late_ms + most_late_ms - model->most_late_ms)
         broken(model, number, "a pop too late, with a replica up");
     if (!model->has_faults && is_over(model, number))
         broken(model, number, "a pop after an acknowledged cancel or replace");
@@ -165,8 +167,8 @@ void sim_model_forsake(struct sim_model *model, uint32_t number)
 bool sim_model_is_promised(const struct sim_model *model, uint32_t number)
 {
     const struct sim_write *write = &model->writes[number];
-    bool is_lost =
-        model->lost_ms > 0 && write->acked_ms <= model->lost_ms + SIM_GRACE_MS && write->copies < 2;
+    bool is_lost = model->lost_ms > 0 && write->acked_ms <= model->lost_ms + SIM_GRACE_MS &&
+                   (write->copies < 2 || (write->is_key && model->has_single_keys));
     const struct sim_write *next = &model->writes[write->replaced_by];
     bool is_unclear = (model->is_unordered && ((write->follows != 0 && !write->is_clear) ||
                                                (write->replaced_by != 0 && !next->is_clear))) ||

@@ -26,6 +26,7 @@ struct sim_write {
     uint32_t namesake;    /* of a create: the write that has the id which it draws; 0: none */
     uint64_t replicas;    /* as its id says */
     unsigned copies;      /* that were promised */
+    bool is_key;          /* it is the appointment of a key */
     uint64_t acked_ms;
     bool is_rash; /* so soon after the one before that apart nobody can tell the order */
     bool is_redriven;
@@ -51,6 +52,8 @@ struct sim_model {
     uint64_t least_lateness_ms;
     uint64_t fires;
     uint64_t most_late_ms;  /* without faults; 0: no matter */
+    uint64_t key_late_ms;   /* beside that, of appointments: each roster is waited for */
+    bool has_single_keys;   /* keys had one copy at some time */
     uint64_t lone_late_ms;  /* of timers with several copies while one node at most is away */
     uint64_t repeat_ms;     /* a pop is not made again so long after a success; 0: no matter */
     uint64_t most_early_ms; /* since clocks drift */

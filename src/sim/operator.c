@@ -422,7 +422,8 @@ static void bury_dead(struct world *world)
         if (!machine->is_dead && !(machine->stays_down && !machine->is_running))
             continue;
         struct tr_view_node lost = {
-            {world->machines[i].address, strlen(world->machines[i].address)}, TR_ROLE_LOST};
+            .address = {world->machines[i].address, strlen(world->machines[i].address)},
+            .role = TR_ROLE_LOST};
         const struct tr_roster *roster = sim_roster(world);
         if (roster == NULL)
             return;
@@ -454,8 +455,8 @@ static void ask_for_rest(struct world *world)
         bool is_wanted = role == TR_ROLE_STAYING || role == TR_ROLE_JOINING;
         bool is_there = now == TR_ROLE_STAYING || now == TR_ROLE_JOINING;
         if (is_wanted != is_there && now != TR_ROLE_LOST && !machine->is_dead)
-            changes[count++] =
-                (struct tr_view_node){address, is_wanted ? TR_ROLE_JOINING : TR_ROLE_LEAVING};
+            changes[count++] = (struct tr_view_node){
+                .address = address, .role = is_wanted ? TR_ROLE_JOINING : TR_ROLE_LEAVING};
     }
     if (count > 0)
         ask(world, changes, count);

@@ -6,6 +6,7 @@
 #include "sim/scenario.h"
 
 #include "base/assert.h"
+#include "sim/scenario_keys.h"
 #include "sim/world.h"
 
 #include <tryst/place.h>
@@ -178,11 +179,12 @@ static void ask(struct scenario *scenario, char **words, int count)
     sim_step(world, index, &event);
 }
 
-/* join DE on A, leave C on A, lost C on A: A is asked for that. Who joins is started, alone. */
+/* join DE on A [at 17], leave C on A, lost C on A: A is asked for that. Who joins is started,
+ * alone. */
 static void change(struct scenario *scenario, char **words, int count)
 {
     static const char *const results[] = {"made", "none", "busy", "down", "older",
-                                          "up",   "full", "last", "gone"};
+                                          "up",   "full", "last", "gone", "no position"};
     struct world *world = scenario->world;
     struct tr_view_node changes[WORDS_MAX];
     struct tr_event event = {.kind = TR_EVENT_TICK};
@@ -196,10 +198,10 @@ static void change(struct scenario *scenario, char **words, int count)
     for (const char *letter = words[1]; *letter != '\0'; letter++) {
         struct machine *machine = &world->machines[machine_of(*letter)];
         changes[changed++] =
-            (struct tr_view_node){{machine->address, strlen(machine->address)},
-                                  is_join                          ? TR_ROLE_JOINING
-                                  : strcmp(words[0], "leave") == 0 ? TR_ROLE_LEAVING
-                                                                   : TR_ROLE_LOST};
+            (struct tr_view_node){.address = {machine->address, strlen(machine->address)},
+                                  .role = is_join                          ? TR_ROLE_JOINING
+                                          : strcmp(words[0], "leave") == 0 ? TR_ROLE_LEAVING
+                                                                           : TR_ROLE_LOST};
         if (is_join && !machine->is_used) {
             sim_begin_alone(world, machine_of(*letter));
             machine->told_ms = TOLD_BY_OTHERS;
@@ -207,6 +209,11 @@ static void change(struct scenario *scenario, char **words, int count)
         }
     }
     uint32_t index = machine_of(words[3][0]);
+    uint32_t position = count > 5 ? (uint32_t)strtoul(words[5], NULL, 10) : 0;
+    if (count > 5) {
+        changes[0].positions = &position;
+        changes[0].position_count = 1;
+    }
     enum tr_change result = tr_node_ask_change(world->machines[index].node, changes, changed, &who);
     sim_trace(world, "%s is asked: %s %s: %s", sim_name(index), words[0], words[1],
               results[result]);
@@ -274,6 +281,12 @@ static void obey(struct scenario *scenario, char **words, int count)
         give_view(scenario, words, count);
     else if (strcmp(word, "join") == 0 || strcmp(word, "leave") == 0 || strcmp(word, "lost") == 0)
         change(scenario, words, count);
+    else if (strcmp(word, "keyspace") == 0)
+        scenario->fault = sim_story_keyspace(world, words, count);
+    else if (strcmp(word, "set") == 0 || strcmp(word, "get") == 0)
+        scenario->fault = sim_story_key(world, words, count);
+    else if (strcmp(word, "table") == 0)
+        scenario->fault = sim_story_table(world, words[1]);
     else if (strcmp(word, "cut") == 0 || strcmp(word, "mend") == 0)
         cut(scenario, words, strcmp(word, "cut") == 0);
     else if (strcmp(word, "stall") == 0)

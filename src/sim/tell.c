@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames in words, for traces. */
+#include "quorum/frame.h"
 #include "sim/world.h"
 
 #include <stdarg.h>
@@ -9,7 +10,7 @@
 
 static const char *const names[TR_FRAMES] = {
     "",      "hello",  "beat",  "writes",  "answers", "copies",  "outcomes", "acks",
-    "marks", "claims", "drops", "dropped", "asks",    "buckets", "roster",
+    "marks", "claims", "drops", "dropped", "asks",    "buckets", "roster",   "keys",
 };
 static const char *const results[] = {"", "stored", "stale", "exists", "full", "none", "held"};
 
@@ -91,6 +92,27 @@ static void say_roster(const struct world *world, struct words *words, struct tr
             (const char *[]){"", "", "+", "-", "!"}[roster.nodes[i].role]);
 }
 
+static void say_keys(struct words *words, struct tr_reader *reader)
+{
+    static const char *const kinds[] = {"",       "write", "ask",  "answer", "call",
+                                        "result", "range", "tell", "want",   "offer",
+                                        "known",  "done",  "scan", "page",   "missed"};
+    static const char *const answers[] = {"", "stored", "held", "none", "above", "full", "epoch"};
+    struct tr_key_frame head;
+    struct tr_key_entry entry;
+    if (!tr_keys_get_head(reader, &head))
+        return;
+    say(words, " %llu", (unsigned long long)head.epoch);
+    while (tr_keys_get(reader, &head, head.now_ms, &entry)) {
+        struct tr_span key = entry.kind == TR_KEYS_CALL ? entry.command.key : entry.pair.key;
+        say(words, " %s", kinds[entry.kind]);
+        if (entry.kind == TR_KEYS_ANSWER)
+            say(words, " %s", answers[entry.answer]);
+        if (key.size > 0)
+            say(words, " %.*s", (int)key.size, key.text);
+    }
+}
+
 static void say_entries(const struct world *world, struct words *words, struct tr_reader *reader,
                         const struct tr_frame *frame)
 {
@@ -145,6 +167,9 @@ static void say_entries(const struct world *world, struct words *words, struct t
         return;
     case TR_FRAME_ROSTER:
         say_roster(world, words, reader);
+        return;
+    case TR_FRAME_KEYS:
+        say_keys(words, reader);
         return;
     case TR_FRAME_HELLO:
     case TR_FRAME_BEAT:

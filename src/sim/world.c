@@ -107,6 +107,7 @@ void sim_world_free(struct world *world)
         free(machine->region);
     }
     sim_model_free(&world->model);
+    free(world->pairs);
     free(world->effects);
     free(world);
 }

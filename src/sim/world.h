@@ -82,6 +82,15 @@ struct open_request {
     uint64_t asked_ms;
 };
 
+struct world;
+
+/* Who asks for keys, and hears what comes of it. */
+struct sim_key_calls {
+    void (*answer)(struct world *world, uint32_t index, const struct tr_effect *effect);
+    void (*scanned)(struct world *world, uint32_t index, const struct tr_effect *effect);
+    void (*forsake)(struct world *world, uint32_t index); /* its node is gone */
+};
+
 struct world {
     const struct sim_options *options;
     struct tr_random random;
@@ -133,6 +142,9 @@ struct world {
     char uri[64];
     char key[32];
     char opaque[OPAQUE_MAX];
+    struct sim_pairs *pairs;               /* keys beside the timers; NULL: there are none */
+    const struct sim_key_calls *key_calls; /* whom answers about keys are for; NULL: nobody asks */
+    bool needs_quorum;                     /* commands on keys that too few answer are refused */
 };
 
 static inline struct sim_view *sim_view(struct world *world)

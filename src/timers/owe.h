@@ -10,6 +10,9 @@ struct tr_owed {
     struct tr_span uri;
     struct tr_span opaque;
     tr_steady_ms due_ms; /* when it was due; now, at the latest */
+    uint64_t version;    /* of what it is owed for, */
+    uint16_t version_node;
+    struct tr_set by; /* and by whom: each of them does this by itself */
 };
 
 /* False: there is no room for it, in memory or in the log, beside `size` more bytes there. */

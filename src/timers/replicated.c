@@ -310,8 +310,8 @@ static bool is_ended(void *context, const struct tr_head *part)
     return ends(&timer, part);
 }
 
-/* No tombstones for them: every node that holds them gets the new version, and drops them likewise.
- * */
+/* No tombstones for them: every node that holds them gets the new version, and drops them
+ * likewise. */
 static void end_others(void *context, const struct tr_head *timer)
 {
     struct tr_timers *timers = context;

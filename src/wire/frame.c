@@ -4,7 +4,8 @@
 #include "base/assert.h"
 #include "wire/key.h"
 
-#define BEAT_FLAGS (2 * TR_BEAT_SETTLED - 1) /* all of them */
+#define BEAT_FLAGS     (2 * TR_BEAT_SETTLED - 1) /* all of them */
+#define BEAT_KEY_FLAGS (2 * TR_BEAT_KEYS_HOME - 1)
 
 /* Small negative numbers are small too. */
 static void put_signed(struct tr_writer *out, int64_t value)
@@ -81,6 +82,7 @@ static void put_beat(struct tr_writer *out, const struct tr_frame *frame)
     tr_put_number(out, frame->of.beat.cluster, 8);
     tr_put_varint(out, frame->of.beat.epoch);
     tr_put_number(out, frame->of.beat.roster_id, 8);
+    tr_put_number(out, frame->of.beat.key_flags, 1);
 }
 
 static void get_beat(struct tr_reader *in, struct tr_frame *frame)
@@ -99,6 +101,7 @@ static void get_beat(struct tr_reader *in, struct tr_frame *frame)
     frame->of.beat.cluster = tr_get_number(in, 8);
     frame->of.beat.epoch = tr_get_varint(in);
     frame->of.beat.roster_id = tr_get_number(in, 8);
+    frame->of.beat.key_flags = (uint8_t)get_limited(in, 1, BEAT_KEY_FLAGS);
 }
 
 void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
@@ -124,6 +127,7 @@ void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
     case TR_FRAME_DROPPED:
     case TR_FRAME_ASKS:
     case TR_FRAME_ROSTER:
+    case TR_FRAME_KEYS:
         return;
     case TR_FRAME_BUCKETS:
         TR_ASSERT(frame->of.sums != NULL);
@@ -163,6 +167,7 @@ bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
     case TR_FRAME_DROPPED:
     case TR_FRAME_ASKS:
     case TR_FRAME_ROSTER:
+    case TR_FRAME_KEYS:
         break;
     case TR_FRAME_BUCKETS:
         frame->of.sums = tr_get_bytes(in, (size_t)8 * TR_BUCKETS);

@@ -36,9 +36,10 @@ enum tr_frame_kind {
     TR_FRAME_ASKS = 12,    /* what do you hold of these timers? */
     TR_FRAME_BUCKETS = 13, /* sums over the records we share, to compare */
     TR_FRAME_ROSTER = 14,  /* from version 3 on: the nodes of the cluster, which follow */
+    TR_FRAME_KEYS = 15,    /* likewise: requests and answers about keys (quorum/frame.h) */
 };
 
-#define TR_FRAMES (TR_FRAME_ROSTER + 1)
+#define TR_FRAMES (TR_FRAME_KEYS + 1)
 
 /* How a write is meant. */
 enum tr_write_mode {
@@ -69,6 +70,13 @@ enum tr_beat_flag {
     TR_BEAT_PENDING = 8,  /* it may have records for the addressee that it has not sent */
     TR_BEAT_BACKLOG = 16, /* from version 2 on: it has more pops under way than it claims */
     TR_BEAT_SETTLED = 32, /* from version 3 on: all it has is where its roster places it */
+};
+
+/* From version 3 on: what a node says of its keys. */
+enum tr_beat_key_flag {
+    TR_BEAT_KEYS_ARRIVED = 1, /* it has those that it should have */
+    TR_BEAT_KEYS_LESS = 2,    /* the addressee has less than it had when it was last met */
+    TR_BEAT_KEYS_HOME = 4,    /* it has none that belong to others */
 };
 
 /* What a record that travels has instead of times and indexes of members, which mean something on
@@ -110,6 +118,7 @@ struct tr_frame {
             uint64_t cluster;         /* of its roster; 0: it has none */
             uint64_t epoch;
             uint64_t roster_id;
+            uint8_t key_flags; /* of enum tr_beat_key_flag */
         } beat;
         const uint8_t *sums; /* of BUCKETS, 8 bytes each */
     } of;

@@ -5,6 +5,7 @@
 #define HAS_EXPIRY   1
 #define HAS_CALLBACK 2
 #define HAS_VALUE    4
+#define IS_END       8
 
 static size_t span_size(struct tr_span span)
 {
@@ -13,7 +14,8 @@ static size_t span_size(struct tr_span span)
 
 static uint8_t flags_of(enum tr_log_type type, const struct tr_pair *pair)
 {
-    unsigned flags = type == TR_LOG_KEY ? HAS_VALUE : 0;
+    unsigned flags = type != TR_LOG_KEY ? 0 : pair->is_end ? IS_END : HAS_VALUE;
+    TR_ASSERT(!pair->is_end || (type == TR_LOG_KEY && pair->callback.size == 0));
     TR_ASSERT(type < TR_LOG_KEY_FLOOR || (pair->key.size == 0 && pair->expires_ms != TR_NEVER));
     if (type != TR_LOG_KEY_END && pair->expires_ms != TR_NEVER)
         flags |= HAS_EXPIRY;
@@ -73,9 +75,13 @@ bool tr_log_get_key(struct tr_reader *in, enum tr_log_type type, struct tr_pair 
         pair->value = tr_get_span(in);
     bool is_bounded = pair->key.size <= TR_KEY_MAX && pair->value.size <= TR_VALUE_MAX &&
                       pair->callback.size <= TR_URI_MAX;
-    uint64_t wanted = type == TR_LOG_KEY ? HAS_VALUE : type >= TR_LOG_KEY_FLOOR ? HAS_EXPIRY : 0;
-    uint64_t allowed =
-        type == TR_LOG_KEY || type == TR_LOG_KEY_EXPIRY ? HAS_EXPIRY | HAS_CALLBACK : 0;
+    pair->is_end = type == TR_LOG_KEY && (flags & IS_END) != 0;
+    uint64_t wanted = type >= TR_LOG_KEY_FLOOR ? HAS_EXPIRY
+                      : pair->is_end           ? IS_END | HAS_EXPIRY
+                      : type == TR_LOG_KEY     ? HAS_VALUE
+                                               : 0;
+    bool may_call = (type == TR_LOG_KEY || type == TR_LOG_KEY_EXPIRY) && !pair->is_end;
+    uint64_t allowed = may_call ? HAS_EXPIRY | HAS_CALLBACK : 0;
     bool is_flagged_well = (flags & ~allowed) == wanted;
     bool is_calling = (flags & HAS_CALLBACK) == 0 || (flags & HAS_EXPIRY) != 0;
     bool is_named_well = type < TR_LOG_KEY_FLOOR || pair->key.size == 0;

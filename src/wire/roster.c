@@ -3,7 +3,9 @@
 
 #include "base/hash.h"
 
-#define FORMAT 1
+/* Formats: without a keyspace, as it was before there were any; and with one. */
+#define FORMAT_PLAIN 1
+#define FORMAT_KEYS  2
 
 /* The first node whose address is not below `address`. */
 static uint32_t place_of(const struct tr_roster *roster, struct tr_span address)
@@ -29,6 +31,18 @@ enum tr_role tr_roster_role(const struct tr_roster *roster, struct tr_span addre
 {
     uint32_t place = place_of(roster, address);
     return is_at(roster, place, address) ? roster->nodes[place].role : TR_ROLE_NONE;
+}
+
+struct tr_roster_node *tr_roster_find(struct tr_roster *roster, struct tr_span address)
+{
+    uint32_t place = place_of(roster, address);
+    return is_at(roster, place, address) ? &roster->nodes[place] : NULL;
+}
+
+bool tr_definition_is_same(const struct tr_definition *a, const struct tr_definition *b)
+{
+    return a->partitions == b->partitions && a->copies == b->copies && a->reads == b->reads &&
+           a->writes == b->writes && a->positions == b->positions && a->is_assumed == b->is_assumed;
 }
 
 static void move(struct tr_roster *roster, uint32_t from, uint32_t to)
@@ -75,7 +89,7 @@ bool tr_roster_is_changing(const struct tr_roster *roster)
         if (roster->nodes[i].role != TR_ROLE_STAYING)
             return true;
     }
-    return false;
+    return !tr_definition_is_same(&roster->keys, &roster->before);
 }
 
 void tr_roster_finish(struct tr_roster *roster)
@@ -90,6 +104,7 @@ void tr_roster_finish(struct tr_roster *roster)
         roster->nodes[kept++].role = TR_ROLE_STAYING;
     }
     roster->count = kept;
+    roster->before = roster->keys;
     roster->epoch++;
     tr_roster_seal(roster);
 }
@@ -101,17 +116,99 @@ int tr_roster_compare(uint64_t epoch_a, uint64_t id_a, uint64_t epoch_b, uint64_
     return (id_a > id_b) - (id_a < id_b);
 }
 
+void tr_roster_sort_positions(struct tr_roster_node *node)
+{
+    TR_ASSERT(node->position_count <= TR_POSITIONS_MAX);
+    for (uint32_t i = 1; i < node->position_count; i++) {
+        for (uint32_t k = i; k > 0 && node->positions[k - 1] > node->positions[k]; k--) {
+            uint32_t position = node->positions[k];
+            node->positions[k] = node->positions[k - 1];
+            node->positions[k - 1] = position;
+        }
+    }
+}
+
+/* ---- encoding ---- */
+
+static void put_definition(struct tr_writer *out, const struct tr_definition *keys)
+{
+    tr_put_varint(out, keys->partitions);
+    tr_put_number(out, keys->copies, 1);
+    tr_put_number(out, keys->reads, 1);
+    tr_put_number(out, keys->writes, 1);
+    tr_put_number(out, keys->positions, 1);
+    tr_put_number(out, keys->is_assumed, 1);
+}
+
+static void put_node(struct tr_writer *out, const struct tr_roster *roster, uint32_t index)
+{
+    const struct tr_roster_node *node = &roster->nodes[index];
+    TR_ASSERT(node->position_count <= TR_POSITIONS_MAX);
+    tr_put_span(out, tr_roster_address(roster, index));
+    tr_put_number(out, (uint64_t)node->role, 1);
+    if (roster->keys.partitions == 0)
+        return;
+    tr_put_number(out, node->position_count, 1);
+    for (uint32_t i = 0; i < node->position_count; i++)
+        tr_put_varint(out, node->positions[i]);
+}
+
 void tr_roster_put(struct tr_writer *out, const struct tr_roster *roster)
 {
     TR_ASSERT(roster->count <= TR_VIEW_NODES_MAX);
-    tr_put_number(out, FORMAT, 1);
+    bool has_keys = roster->keys.partitions > 0;
+    TR_ASSERT(has_keys || roster->floor == 0);
+    tr_put_number(out, has_keys ? FORMAT_KEYS : FORMAT_PLAIN, 1);
     tr_put_number(out, roster->cluster, 8);
     tr_put_varint(out, roster->epoch);
-    tr_put_varint(out, roster->count);
-    for (uint32_t i = 0; i < roster->count; i++) {
-        tr_put_span(out, tr_roster_address(roster, i));
-        tr_put_number(out, (uint64_t)roster->nodes[i].role, 1);
+    if (has_keys) {
+        put_definition(out, &roster->keys);
+        put_definition(out, &roster->before);
+        tr_put_number(out, roster->floor, 8);
     }
+    tr_put_varint(out, roster->count);
+    for (uint32_t i = 0; i < roster->count; i++)
+        put_node(out, roster, i);
+}
+
+static bool get_definition(struct tr_reader *in, struct tr_definition *keys)
+{
+    keys->partitions = tr_get_varint(in);
+    keys->copies = (uint8_t)tr_get_number(in, 1);
+    keys->reads = (uint8_t)tr_get_number(in, 1);
+    keys->writes = (uint8_t)tr_get_number(in, 1);
+    keys->positions = (uint8_t)tr_get_number(in, 1);
+    uint64_t is_assumed = tr_get_number(in, 1);
+    keys->is_assumed = is_assumed == 1;
+    return !in->is_short && is_assumed <= 1 && tr_definition_is_sound(keys);
+}
+
+bool tr_definition_is_sound(const struct tr_definition *keys)
+{
+    return keys->partitions > 0 && keys->partitions <= TR_PARTITIONS_MAX && keys->copies > 0 &&
+           keys->copies <= TR_COPIES_MAX && keys->reads > 0 && keys->reads <= keys->copies &&
+           keys->writes > 0 && keys->writes <= keys->copies && keys->positions > 0 &&
+           keys->positions <= TR_POSITIONS_MAX;
+}
+
+/* Ascending: a position that is named twice would be two nodes' at once. */
+static bool get_positions(struct tr_reader *in, const struct tr_roster *roster,
+                          struct tr_roster_node *node)
+{
+    if (roster->keys.partitions == 0)
+        return true;
+    uint64_t count = tr_get_number(in, 1);
+    if (in->is_short || count == 0 || count > TR_POSITIONS_MAX)
+        return false;
+    node->position_count = (uint8_t)count;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t position = tr_get_varint(in);
+        if (in->is_short || position >= roster->keys.partitions ||
+            (i > 0 && position <= node->positions[i - 1]))
+            return false;
+        node->positions[i] = (uint32_t)position;
+    }
+    return true;
 }
 
 static bool get_node(struct tr_reader *in, struct tr_roster *roster)
@@ -124,19 +221,27 @@ static bool get_node(struct tr_reader *in, struct tr_roster *roster)
     if (!is_sound ||
         (last > 0 && tr_span_compare(tr_roster_address(roster, last - 1), address) >= 0))
         return false;
-    return tr_roster_set(roster, address, (enum tr_role)role);
+    return tr_roster_set(roster, address, (enum tr_role)role) &&
+           get_positions(in, roster, &roster->nodes[last]);
 }
 
 bool tr_roster_get(struct tr_reader *in, struct tr_roster *roster)
 {
     const uint8_t *start = in->at;
     memset(roster, 0, sizeof *roster);
-    bool is_known = tr_get_number(in, 1) == FORMAT;
+    uint64_t format = tr_get_number(in, 1);
     roster->cluster = tr_get_number(in, 8);
     roster->epoch = tr_get_varint(in);
+    if (in->is_short || roster->epoch == 0 || roster->epoch > TR_EPOCH_MAX ||
+        (format != FORMAT_PLAIN && format != FORMAT_KEYS))
+        return false;
+    if (format == FORMAT_KEYS &&
+        (!get_definition(in, &roster->keys) || !get_definition(in, &roster->before) ||
+         roster->keys.partitions != roster->before.partitions))
+        return false;
+    roster->floor = format == FORMAT_KEYS ? tr_get_number(in, 8) : 0;
     uint64_t count = tr_get_varint(in);
-    if (!is_known || in->is_short || roster->epoch == 0 || roster->epoch > TR_EPOCH_MAX ||
-        count > TR_VIEW_NODES_MAX)
+    if (in->is_short || count > TR_VIEW_NODES_MAX || roster->floor > UINT64_MAX / 2)
         return false;
     for (uint64_t i = 0; i < count; i++) {
         if (!get_node(in, roster))

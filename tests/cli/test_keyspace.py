@@ -56,8 +56,9 @@ def test_the_picture_is_one(tryst, tmp_path, arguments):
 
 
 def test_what_is_wrong_is_told(tryst):
-    for arguments, words in ((["x", *nodes(1)], "--node"), ([], "no nodes"), (["--partitions", "3", *nodes(4)], "no partition is left"), (["--strategy", "ring", *nodes(1)], "--strategy")):
+    for arguments, words in ((["x", *nodes(1)], "--node"), (["--cluster", "127.0.0.1:1", *nodes(1)], "either"), (["--partitions", "3", *nodes(4)], "no partition is left"), (["--strategy", "ring", *nodes(1)], "--strategy")):
         result = tryst("keyspace", *arguments)
         assert result.returncode == 2 and words in result.stderr and result.stderr.count("\n") == 1
     assert tryst("keyspace", "--svg", "/nowhere/x.svg", *nodes(2)).returncode == 1
+    assert tryst("keyspace", "--cluster", "127.0.0.1:1").returncode == 1  # nobody is there
     assert "usage: tryst keyspace" in tryst("keyspace", "--help").stdout

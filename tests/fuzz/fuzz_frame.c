@@ -82,7 +82,7 @@ static size_t turn(const uint8_t *bytes, size_t size, uint8_t *again)
     struct tr_reader in = tr_reader_on(bytes, size);
     struct tr_writer out = tr_writer_on(again, SIZE);
     struct tr_frame frame;
-    if (!tr_frame_get(&in, &frame))
+    if (!tr_frame_get(&in, &frame) || frame.kind == TR_FRAME_KEYS)
         return 0;
     tr_frame_put(&out, &frame);
     if (frame.kind == TR_FRAME_COPIES)

@@ -7,6 +7,7 @@
 
 #include "cluster/member.h"
 #include "cluster/outbox.h"
+#include "cluster/ring.h"
 #include "cluster/view.h"
 #include "node/node.h"
 
@@ -58,6 +59,10 @@ static inline void unit_set_cluster(struct tr_cluster *cluster, const char *addr
     cluster->view.map = unit_zeros(cluster->view.map_size);
     cluster->view.workspace_size = (size_t)64 << 10;
     cluster->view.workspace = unit_zeros(cluster->view.workspace_size);
+    cluster->ring_map_size = tr_ring_map_size();
+    cluster->ring.map = unit_zeros(cluster->ring_map_size);
+    cluster->old_ring.map = unit_zeros(cluster->ring_map_size);
+    cluster->ring_scratch = unit_zeros(cluster->ring_map_size);
     cluster->messages_max = messages;
     cluster->messages = unit_zeros(messages * sizeof *cluster->messages);
     cluster->message_free = TR_QUEUE_END;
@@ -72,6 +77,9 @@ static inline void unit_free_cluster(struct tr_cluster *cluster)
     free(cluster->peers);
     free(cluster->view.map);
     free(cluster->view.workspace);
+    free(cluster->ring.map);
+    free(cluster->old_ring.map);
+    free(cluster->ring_scratch);
     free(cluster->messages);
     free(cluster->frames);
 }

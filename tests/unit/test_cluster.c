@@ -144,8 +144,8 @@ static void link(struct machine *machines)
 
 static void set_machine(struct machine *machine, const char *address, const char *other)
 {
-    struct tr_view_node view[2] = {{{address, strlen(address)}, TR_ROLE_STAYING},
-                                   {{other, strlen(other)}, TR_ROLE_STAYING}};
+    struct tr_view_node view[2] = {{.address = {address, strlen(address)}, .role = TR_ROLE_STAYING},
+                                   {.address = {other, strlen(other)}, .role = TR_ROLE_STAYING}};
     machine->time = unit_time();
     machine->flags = TR_BEAT_READY | TR_BEAT_POPPING;
     unit_set_log(&machine->log, &machine->time, &machine->trial, WAITING);
@@ -356,9 +356,9 @@ static void a_view_places_each_key_on_the_nodes_that_stay_or_join(void **state)
 {
     struct machine *machines = *state;
     struct tr_cluster *cluster = &machines[0].cluster;
-    const struct tr_view_node view[] = {{{"a:1", 3}, TR_ROLE_LEAVING},
-                                        {{"b:1", 3}, TR_ROLE_STAYING},
-                                        {{"c:1", 3}, TR_ROLE_JOINING}};
+    const struct tr_view_node view[] = {{.address = {"a:1", 3}, .role = TR_ROLE_LEAVING},
+                                        {.address = {"b:1", 3}, .role = TR_ROLE_STAYING},
+                                        {.address = {"c:1", 3}, .role = TR_ROLE_JOINING}};
     uint16_t members[4];
     uint64_t before = cluster->view.id;
     assert_true(tr_view_set(cluster, view, 3));

@@ -28,6 +28,12 @@ static void changed(void *context)
     machine->changes++;
 }
 
+static bool has_keys(void *context)
+{
+    (void)context;
+    return false;
+}
+
 static bool is_empty(void *context)
 {
     const struct machine *machine = context;
@@ -45,7 +51,8 @@ static int set_up(void **state)
     machine->cluster.trial = &machine->trial;
     machine->cluster.log = &machine->log;
     unit_set_cluster(&machine->cluster, "a", MESSAGES);
-    membership->hooks = (struct tr_membership_hooks){machine, changed, is_empty};
+    membership->hooks = (struct tr_membership_hooks){
+        .context = machine, .changed = changed, .is_empty = is_empty, .has_keys = has_keys};
     membership->cluster = &machine->cluster;
     membership->time = &machine->time;
     membership->log = &machine->log;
@@ -87,7 +94,7 @@ static uint32_t nodes_of(const char *text, struct tr_view_node *nodes)
                             : sign == '-' ? TR_ROLE_LEAVING
                             : sign == '!' ? TR_ROLE_LOST
                                           : TR_ROLE_STAYING;
-        nodes[count++] = (struct tr_view_node){{text, 1}, role};
+        nodes[count++] = (struct tr_view_node){.address = {text, 1}, .role = role};
         text += role != TR_ROLE_STAYING;
     }
     return count;

@@ -69,7 +69,7 @@ static void setup(struct fixture *fixture)
     config.backoff_ms = 60000;
     fixture->node = unit_node(&config, REGION, &fixture->region);
     step(fixture, (struct tr_event){.kind = TR_EVENT_RECOVERY_STARTED});
-    struct tr_view_node self = {config.address, TR_ROLE_STAYING};
+    struct tr_view_node self = {.address = config.address, .role = TR_ROLE_STAYING};
     step(fixture, (struct tr_event){.kind = TR_EVENT_VIEW_CHANGED, .of.view = {&self, 1}});
     for (unsigned i = 0; i < 100; i++) {
         write_all(fixture);

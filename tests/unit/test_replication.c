@@ -406,8 +406,9 @@ static void set_machine(struct machine *machine, const char *address, struct mac
 
 static int set_up(void **state)
 {
-    static const struct tr_view_node view[NODES] = {{{"a:1", 3}, TR_ROLE_STAYING},
-                                                    {{"b:1", 3}, TR_ROLE_STAYING}};
+    static const struct tr_view_node view[NODES] = {
+        {.address = {"a:1", 3}, .role = TR_ROLE_STAYING},
+        {.address = {"b:1", 3}, .role = TR_ROLE_STAYING}};
     struct machine *machines = unit_zeros(NODES * sizeof *machines);
     set_machine(&machines[0], "a:1", &machines[1]);
     set_machine(&machines[1], "b:1", &machines[0]);

@@ -69,7 +69,7 @@ static void begin_node(struct fixture *fixture, bool is_started)
     fixture->node = unit_node(&config, REGION, &fixture->region);
     if (!is_started)
         return;
-    const struct tr_view_node self = {config.address, TR_ROLE_STAYING};
+    const struct tr_view_node self = {.address = config.address, .role = TR_ROLE_STAYING};
     struct tr_event event = {.kind = TR_EVENT_RECOVERY_STARTED, .now_ms = 1000, .wall_ms = 5000};
     tr_node_step(fixture->node, &event, &fixture->effects);
     event = (struct tr_event){.kind = TR_EVENT_VIEW_CHANGED, .now_ms = 1000, .wall_ms = 5000};

@@ -27,6 +27,7 @@
 struct early; /* an answer that waits for those before it */
 struct tr_resp_session;
 struct tr_resp_verb;
+struct tr_resp_waits;
 
 struct tr_connection {
     struct tr_stream stream;
@@ -97,6 +98,8 @@ struct tr_server {
     size_t unread;                       /* and of replies that are not sent, */
     bool is_unread;                      /* of which there were too many */
     struct tr_resp_command command;
+    struct tr_resp_waits *waits;    /* commands that wait for other nodes */
+    struct tr_connection *answered; /* those of which one has been answered */
     struct tr_key_page page;
     char line[TR_RESP_LINE_MAX + 1]; /* a line of words, while it is read */
 };

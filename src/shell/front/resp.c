@@ -3,6 +3,7 @@
 
 #include "shell/front/resp_find.h"
 #include "shell/front/resp_verbs.h"
+#include "shell/front/resp_wait.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -65,7 +66,8 @@ static void let_go(struct tr_connection *connection, uint64_t durable)
     memmove(session->marks, session->marks + gone, session->mark_count * sizeof session->marks[0]);
     for (unsigned i = 0; i < session->mark_count; i++)
         session->marks[i].size -= size;
-    connection->answered = (uint16_t)(connection->asked - (session->mark_count > 0));
+    bool has_more = session->mark_count > 0 || session->waits != NULL;
+    connection->answered = (uint16_t)(connection->asked - has_more);
     tr_connection_put(connection, session->out.bytes, size);
     if (connection->stream.is_closed)
         return;
@@ -132,7 +134,8 @@ static void count_unread(struct tr_connection *connection)
 static bool is_paused(const struct tr_connection *connection)
 {
     size_t most = connection->server->unread > UNREAD_ALL ? UNREAD_EACH : UNREAD_MAX;
-    return connection->is_closing || connection->resp->is_again || unread(connection) > most;
+    return connection->is_closing || connection->resp->is_again || connection->resp->is_blocked ||
+           unread(connection) > most;
 }
 
 /* In Redis's words. */
@@ -155,12 +158,12 @@ static void refuse(struct tr_connection *connection, const struct tr_resp_comman
         tr_resp_put_error_about(out, "ERR Protocol error: %s", faults[command->fault]);
 }
 
-static void run(struct tr_resp_call *call)
+void tr_resp_run(struct tr_resp_call *call)
 {
     struct tr_resp_out *out = call->out;
     struct tr_resp_session *session = call->session;
     size_t before = out->size;
-    bool was_skipping = session->mode == TR_RESP_SKIPS;
+    bool was_skipping = session->mode == TR_RESP_SKIPS && call->wait == NULL;
     call->batch = session->batch;
     out->limit = before + REPLY_MAX;
     tr_resp_call(call);
@@ -168,6 +171,13 @@ static void run(struct tr_resp_call *call)
     session->batch = call->is_again ? call->batch : 0;
     if (call->is_again)
         return;
+    if (call->is_waiting) { /* it is run again, from its beginning */
+        out->size = before;
+        out->is_too_large = false;
+        session->at = 0;
+        session->sum = 0;
+        return;
+    }
     struct tr_server *server = call->connection->server;
     if (call->verb != NULL)
         server->verb_counts[call->verb - server->verb_list]++;
@@ -180,7 +190,8 @@ static void run(struct tr_resp_call *call)
     }
     /* RESET ends what was said about replies, but not of its own. */
     bool is_skipped = was_skipping && call->verb != NULL && call->verb->run == tr_resp_reset;
-    if (session->mode != TR_RESP_ANSWERS || is_skipped)
+    bool is_silent = call->wait != NULL ? call->wait->is_silent : session->mode != TR_RESP_ANSWERS;
+    if (is_silent || is_skipped)
         out->size = before;
     if (was_skipping && session->mode == TR_RESP_SKIPS && !call->sets_mode)
         session->mode = TR_RESP_ANSWERS;
@@ -254,8 +265,17 @@ static size_t take_commands(struct tr_connection *connection, char *bytes, size_
             .out = &session->out,
         };
         session->asking = server->command.used;
-        if (call.count > 0)
-            run(&call);
+        bool may_wait = call.count > 0 && (session->waits != NULL || tr_resp_is_spread(server));
+        enum tr_resp_begun begun = may_wait ? tr_resp_wait_begin(connection) : TR_BEGUN_NOWHERE;
+        if (begun == TR_BEGUN_LATER || begun == TR_BEGUN_LOST) {
+            session->is_blocked = begun == TR_BEGUN_LATER;
+            session->out.is_lost |= begun == TR_BEGUN_LOST;
+            break;
+        }
+        if (begun == TR_BEGUN)
+            tr_resp_put_replies(connection);
+        else if (call.count > 0)
+            tr_resp_run(&call);
         session->asking = 0;
         batch = call.batch > batch ? call.batch : batch;
         session->is_again = call.is_again;
@@ -273,6 +293,8 @@ static size_t take_commands(struct tr_connection *connection, char *bytes, size_
     }
     mark(connection, batch);
     count_unread(connection);
+    if (session->waits != NULL)
+        connection->asked = (uint16_t)(connection->answered + 1);
     if (session->closes && session->mark_count == 0 && !connection->is_closing) {
         connection->is_closing = true; /* nothing was to be said */
         if (connection->stream.out_size == 0)
@@ -368,7 +390,7 @@ static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
 static bool is_done(const struct tr_connection *connection)
 {
     return connection->resp->mark_count == 0 && !connection->resp->is_again &&
-           connection->stream.out_size == 0;
+           connection->resp->waits == NULL && connection->stream.out_size == 0;
 }
 
 static void on_sent(struct tr_stream *stream)
@@ -406,6 +428,7 @@ static void on_gone(struct tr_stream *stream)
     struct tr_resp_session *session = connection->resp;
     drop_kept(connection);
     unlink_held(session);
+    tr_resp_waits_forsake(connection);
     connection->server->unread -= session->unread;
     tr_resp_out_free(&session->out);
     free(session->name);
@@ -435,6 +458,24 @@ bool tr_resp_open(struct tr_connection *connection)
     connection->resp = session;
     connection->stream.calls = &tr_resp_calls;
     return true;
+}
+
+void tr_resp_replied(struct tr_connection *connection)
+{
+    struct tr_resp_session *session = connection->resp;
+    if (session->out.is_lost) {
+        tr_connection_close(connection);
+        return;
+    }
+    session->is_blocked = false;
+    connection->asked = (uint16_t)(connection->answered + (session->waits != NULL));
+    mark(connection, 0);
+    count_unread(connection);
+    if (!connection->stream.is_closed)
+        go_on(connection);
+    watch(connection);
+    if (!connection->stream.is_closed && connection->is_ended && is_done(connection))
+        tr_connection_close(connection); /* there was no reply whose end would be heard of */
 }
 
 void tr_resp_release(struct tr_server *server)

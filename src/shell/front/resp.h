@@ -25,6 +25,8 @@ struct tr_resp_mark {
     uint64_t asked_us; /* when the first of them was */
 };
 
+struct tr_resp_wait;
+
 struct tr_resp_session {
     uint64_t id;
     char *name; /* NULL: it has none */
@@ -49,6 +51,14 @@ struct tr_resp_session {
     int64_t sum;                /* and what came of them */
     struct tr_connection *next; /* of those with replies that are held */
     struct tr_connection **link;
+
+    struct tr_resp_wait *waits; /* commands that wait for other nodes, in their order */
+    struct tr_resp_wait *waits_last;
+    uint32_t wait_count;
+    bool is_operator; /* it has said the cluster's secret */
+    bool is_blocked;  /* the next command is not begun before some of them have ended */
+    bool is_answered; /* one of them has been, */
+    struct tr_connection *next_answered; /* as of these connections */
 };
 
 /* A command under way. */
@@ -60,8 +70,10 @@ struct tr_resp_call {
     struct tr_span *arguments;
     uint32_t count;
     struct tr_resp_out *out;
-    uint64_t batch; /* the reply tells of it */
-    bool is_again;  /* it is to be carried out once more, when the log has room */
+    uint64_t batch;            /* the reply tells of it */
+    bool is_again;             /* it is to be carried out once more, when the log has room */
+    struct tr_resp_wait *wait; /* its keys are on other nodes, too; NULL: they are not */
+    bool is_waiting;           /* for them */
     bool closes;
     bool sets_mode; /* it says itself what becomes of the next reply */
 };

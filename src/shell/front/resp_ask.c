@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/front/resp_ask.h"
 #include "base/integer.h"
+#include "shell/front/resp_wait.h"
 
 static void put_refusal(struct tr_resp_call *call, enum tr_result refusal)
 {
@@ -13,8 +14,18 @@ static void put_refusal(struct tr_resp_call *call, enum tr_result refusal)
         text = "ERR the disk is full";
     else if (refusal == TR_CLOCK_AHEAD)
         text = "UNAVAILABLE this node's clock is ahead of the others'";
-    else if (refusal == TR_NOT_ALONE)
-        text = TR_RESP_NOT_ALONE;
+    else if (refusal == TR_NO_KEYSPACE)
+        text = "ERR there is no keyspace: CREATE KEYSPACE makes one";
+    else if (refusal == TR_NO_MEMBER)
+        text = "UNAVAILABLE this node is no member of the cluster";
+    else if (refusal == TR_NO_NODE_UP)
+        text = "UNAVAILABLE too few nodes are up that hold this key, or could";
+    else if (refusal == TR_NO_ANSWER)
+        text = "UNAVAILABLE a node that holds this key did not answer";
+    else if (refusal == TR_TOO_MANY_WRITES)
+        text = "UNAVAILABLE this key is written by too many at once";
+    else if (refusal == TR_UNKNOWN)
+        text = "UNKNOWN it may have been done, or not: a node did not answer";
     tr_resp_put_error(call->out, text);
 }
 
@@ -34,7 +45,12 @@ bool tr_resp_settle(struct tr_resp_call *call, const struct tr_key_result *resul
 bool tr_resp_ask(struct tr_resp_call *call, const struct tr_key_command *command,
                  struct tr_key_result *result)
 {
-    tr_node_key(call->daemon->node, command, result);
+    if (call->wait != NULL && !tr_resp_wait_ask(call, command, result)) {
+        call->is_waiting = true;
+        return false;
+    }
+    if (call->wait == NULL)
+        tr_node_key(call->daemon->node, command, result);
     return tr_resp_settle(call, result);
 }
 
@@ -57,5 +73,14 @@ bool tr_resp_get_integer(struct tr_resp_call *call, struct tr_span text, int64_t
     if (tr_integer_read(text, number))
         return true;
     tr_resp_put_error(call->out, TR_RESP_NOT_INTEGER);
+    return false;
+}
+
+bool tr_resp_is_on_one_node(struct tr_resp_call *call)
+{
+    if (call->wait == NULL)
+        return true;
+    tr_resp_put_error_about(call->out, "ERR '%s' needs its keys on one node, and there are several",
+                            call->verb->name);
     return false;
 }

@@ -20,6 +20,9 @@ bool tr_resp_ask(struct tr_resp_call *call, const struct tr_key_command *command
                  struct tr_key_result *result);
 bool tr_resp_read_key(struct tr_resp_call *call, struct tr_span key, struct tr_key_result *result);
 
+/* False: its keys may be on several nodes, and it is done on one alone, which is said. */
+bool tr_resp_is_on_one_node(struct tr_resp_call *call);
+
 /* What a key has, or had; null if there is none. */
 void tr_resp_put_value(struct tr_resp_call *call, const struct tr_key_result *result);
 

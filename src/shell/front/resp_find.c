@@ -30,7 +30,8 @@ void tr_resp_index(struct tr_server *server, const struct tr_resp_verb *list)
 
 bool tr_resp_is_container(const struct tr_resp_verb *verb)
 {
-    return verb->run == NULL || strcmp(verb->name, "command") == 0;
+    return verb->run == NULL || strcmp(verb->name, "command") == 0 ||
+           strcmp(verb->name, "keyspace") == 0;
 }
 
 /* A name in small letters; NULL: there is none of that name. */
@@ -125,11 +126,6 @@ static bool has_good_keys(const struct tr_resp_call *call)
     return true;
 }
 
-static bool is_about_keys(const struct tr_resp_verb *verb)
-{
-    return strstr(verb->flags, "readonly") != NULL || strstr(verb->flags, "write") != NULL;
-}
-
 /* Lines of HTTP among commands: a page in somebody's browser, or a server that was talked into it,
  * sends commands in the body of a request. */
 static bool is_smuggled(struct tr_span name)
@@ -161,8 +157,6 @@ void tr_resp_call(struct tr_resp_call *call)
         tr_resp_put_error(call->out, "ERR a key is longer than 65536 bytes");
     else if (!tr_node_is_replayed(call->daemon->node) && strstr(call->verb->flags, LOADING) == NULL)
         tr_resp_put_error(call->out, "LOADING Redis is loading the dataset in memory");
-    else if (!tr_node_keeps_keys(call->daemon->node) && is_about_keys(call->verb))
-        tr_resp_put_error(call->out, TR_RESP_NOT_ALONE);
     else
         call->verb->run(call);
 }

@@ -5,9 +5,6 @@
 
 #include "shell/front/resp.h"
 
-#define TR_RESP_NOT_ALONE                                                                          \
-    "UNAVAILABLE a node keeps keys only while it is alone, and this one has others"
-
 struct tr_resp_verb {
     const char *name;  /* in small letters; of a subcommand with its container: "client|id" */
     int arity;         /* words in all; below 0: so many at least */

@@ -166,7 +166,7 @@ void tr_resp_getex(struct tr_resp_call *call)
     size_t after = call->out->size;
     if (tr_resp_ask(call, &command, &result))
         return;
-    if (call->is_again) {
+    if (call->is_again || call->is_waiting) {
         call->out->size = before;
         return;
     }
@@ -216,14 +216,15 @@ void tr_resp_mget(struct tr_resp_call *call)
     size_t before = call->out->size;
     tr_resp_put_array(call->out, call->count - 1);
     for (uint32_t i = 1; i < call->count && !call->out->is_too_large; i++) {
-        struct tr_key_command command = {.verb = TR_KEY_READ, .key = call->arguments[i]};
         struct tr_key_result result;
-        tr_node_key(call->daemon->node, &command, &result);
-        if (result.outcome == TR_KEY_REFUSED)
-            call->out->size = before; /* one refusal for all */
-        if (!tr_resp_settle(call, &result))
+        size_t at = call->out->size;
+        if (tr_resp_read_key(call, call->arguments[i], &result)) {
+            tr_resp_put_value(call, &result);
+        } else if (!call->is_waiting) { /* one refusal for all */
+            memmove(call->out->bytes + before, call->out->bytes + at, call->out->size - at);
+            call->out->size -= at - before;
             return;
-        tr_resp_put_value(call, &result);
+        }
     }
 }
 
@@ -232,9 +233,10 @@ void tr_resp_exists(struct tr_resp_call *call)
     int64_t sum = 0;
     for (uint32_t i = 1; i < call->count; i++) {
         struct tr_key_result result;
-        if (!tr_resp_read_key(call, call->arguments[i], &result))
+        if (tr_resp_read_key(call, call->arguments[i], &result))
+            sum += result.was_there;
+        else if (!call->is_waiting)
             return;
-        sum += result.was_there;
     }
     tr_resp_put_integer(call->out, sum);
 }
@@ -248,7 +250,7 @@ void tr_resp_del(struct tr_resp_call *call)
     for (uint32_t i = 1 + session->at; i < call->count; i++) {
         struct tr_key_command command = {.verb = TR_KEY_DELETE, .key = call->arguments[i]};
         struct tr_key_result result;
-        if (!tr_resp_ask(call, &command, &result))
+        if (!tr_resp_ask(call, &command, &result) && !call->is_waiting)
             return;
         session->at++;
         session->sum += result.was_there;
@@ -285,7 +287,7 @@ static bool set_each(struct tr_resp_call *call)
         struct tr_key_command command = {
             .verb = TR_KEY_SET, .key = call->arguments[i], .value = call->arguments[i + 1]};
         struct tr_key_result result;
-        if (!tr_resp_ask(call, &command, &result)) {
+        if (!tr_resp_ask(call, &command, &result) && !call->is_waiting) {
             if (!call->is_again && session->at > 0)
                 say_partly(call);
             return false;
@@ -298,8 +300,8 @@ static bool set_each(struct tr_resp_call *call)
 static void set_all(struct tr_resp_call *call)
 {
     struct tr_node *node = call->daemon->node;
-    bool has_memory = tr_node_begin_together(node);
-    if (!has_memory && call->session->at == 0) {
+    bool has_memory = call->wait == NULL && tr_node_begin_together(node);
+    if (!has_memory && call->wait == NULL && call->session->at == 0) {
         tr_resp_put_error(call->out, TR_RESP_OOM);
         return;
     }
@@ -329,6 +331,8 @@ static bool may_set_all(struct tr_resp_call *call)
         }
         size += call->arguments[i].size;
     }
+    if (call->wait != NULL)
+        return true;
     tr_node_expire_keys(call->daemon->node);
     call->is_again = tr_node_key_room(call->daemon->node, size, call->count / 2) == TR_ROOM_LATER;
     return !call->is_again;
@@ -343,7 +347,7 @@ void tr_resp_mset(struct tr_resp_call *call)
 void tr_resp_msetnx(struct tr_resp_call *call)
 {
     struct tr_key_result result;
-    if (!has_pairs(call))
+    if (!has_pairs(call) || !tr_resp_is_on_one_node(call))
         return;
     for (uint32_t i = 1; i < call->count && call->session->at == 0; i += 2) {
         if (!tr_resp_read_key(call, call->arguments[i], &result))

@@ -49,6 +49,7 @@ void tr_resp_pexpiretime(struct tr_resp_call *call);
 /* resp_walk.c: on all keys, and on two. */
 void tr_resp_scan(struct tr_resp_call *call);
 void tr_resp_keys(struct tr_resp_call *call);
+void tr_resp_keyspace_keys(struct tr_resp_call *call);
 void tr_resp_randomkey(struct tr_resp_call *call);
 void tr_resp_dbsize(struct tr_resp_call *call);
 void tr_resp_flush(struct tr_resp_call *call);
@@ -78,6 +79,21 @@ void tr_resp_time(struct tr_resp_call *call);
 void tr_resp_info(struct tr_resp_call *call);
 void tr_resp_config_get(struct tr_resp_call *call);
 void tr_resp_memory_usage(struct tr_resp_call *call);
+
+/* resp_cluster.c: about the keyspace and the nodes. */
+void tr_resp_create_keyspace(struct tr_resp_call *call);
+void tr_resp_keyspace(struct tr_resp_call *call);
+void tr_resp_keyspace_set(struct tr_resp_call *call);
+void tr_resp_keyspace_where(struct tr_resp_call *call);
+void tr_resp_keyspace_ring(struct tr_resp_call *call);
+void tr_resp_join(struct tr_resp_call *call);
+void tr_resp_leave(struct tr_resp_call *call);
+void tr_resp_lost(struct tr_resp_call *call);
+void tr_resp_nodes(struct tr_resp_call *call);
+/* Whether the client may change the cluster, or all keys at once; if not, that is said. */
+bool tr_resp_may_operate(struct tr_resp_call *call);
+/* What came of asking for a change. */
+void tr_resp_put_change(struct tr_resp_call *call, enum tr_change change, uint16_t who);
 
 /* resp_command.c: about the commands themselves. */
 void tr_resp_command(struct tr_resp_call *call);

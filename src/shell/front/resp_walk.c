@@ -3,6 +3,7 @@
 #include "base/integer.h"
 #include "resp/glob.h"
 #include "shell/front/resp_ask.h"
+#include "shell/front/resp_wait.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,6 +15,9 @@
 #define KEY_STEPS  1024 /* of a pattern, for each key that it is held against */
 #define FLOAT_MAX  5120 /* bytes of a number as Redis writes it */
 
+#define FLOAT_TRIES 8    /* at a number that others write to, too */
+#define FLUSH_MS    5000 /* for all nodes to hear that all keys have ended */
+
 #define PATTERN_MAX ((size_t)4 * TR_KEY_MAX)
 
 /* ---- all keys ---- */
@@ -24,19 +28,55 @@ struct filter {
     uint64_t steps;         /* that the pattern may still take */
 };
 
+/* Puts out a key if it is meant. */
+static bool put_key(struct tr_resp_call *call, struct tr_span key, struct filter *filter)
+{
+    if (filter->is_other || filter->steps == 0)
+        return false;
+    filter->steps += KEY_STEPS;
+    if (filter->pattern.text != NULL && !tr_glob_matches(filter->pattern, key, &filter->steps))
+        return false;
+    tr_resp_put_bulk(call->out, key);
+    return true;
+}
+
 /* Puts out those of a page that are meant; returns how many. */
 static size_t put_page(struct tr_resp_call *call, const struct tr_key_page *page,
                        struct filter *filter)
 {
     size_t count = 0;
-    for (uint32_t i = 0; i < page->count && !filter->is_other && filter->steps > 0; i++) {
-        struct tr_span key = tr_node_key_name(call->daemon->node, page->refs[i]);
-        filter->steps += KEY_STEPS;
-        if (filter->pattern.text != NULL && !tr_glob_matches(filter->pattern, key, &filter->steps))
-            continue;
-        tr_resp_put_bulk(call->out, key);
-        count++;
+    for (uint32_t i = 0; i < page->count; i++)
+        count += put_key(call, tr_node_key_name(call->daemon->node, page->refs[i]), filter);
+    return count;
+}
+
+/* ---- of several nodes ---- */
+
+/* A page, of which the keys are those of all nodes, or of one. False: it was refused, which is
+ * said, or it waits. */
+static bool ask_page_of(struct tr_resp_call *call, uint16_t only, uint64_t cursor, uint32_t count,
+                        struct tr_resp_asked **page)
+{
+    if (!tr_resp_wait_page(call, only, cursor, count, page)) {
+        call->is_waiting = true;
+        return false;
     }
+    return tr_resp_settle(call, &(*page)->result);
+}
+
+static bool ask_page(struct tr_resp_call *call, uint64_t cursor, uint32_t count,
+                     struct tr_resp_asked **page)
+{
+    return ask_page_of(call, TR_MEMBER_NONE, cursor, count, page);
+}
+
+static size_t put_asked(struct tr_resp_call *call, const struct tr_resp_asked *page,
+                        struct filter *filter)
+{
+    struct tr_reader reader = tr_reader_on(page->result.value.text, page->result.value.size);
+    size_t count = 0;
+    for (uint32_t i = 0; i < page->count; i++)
+        count += put_key(call, tr_get_span(&reader), filter);
     return count;
 }
 
@@ -129,22 +169,29 @@ void tr_resp_scan(struct tr_resp_call *call)
     }
     if (!read_scan_options(call, &filter, &count) || !is_good_pattern(call, filter.pattern))
         return;
-    tr_node_scan_keys(call->daemon->node, cursor, (uint32_t)(count < 1000 ? count : 1000), page);
-    call->batch = page->batch;
+    struct tr_resp_asked *asked = NULL;
+    uint32_t most = (uint32_t)(count < 1000 ? count : 1000);
+    if (call->wait != NULL && !ask_page(call, cursor, most, &asked))
+        return;
+    if (asked == NULL) {
+        tr_node_scan_keys(call->daemon->node, cursor, most, page);
+        call->batch = page->batch;
+    }
     size_t start = call->out->size;
     tr_resp_put_array(call->out, 2);
-    snprintf(text, sizeof text, "%llu", (unsigned long long)page->cursor);
+    snprintf(text, sizeof text, "%llu",
+             (unsigned long long)(asked != NULL ? asked->cursor : page->cursor));
     tr_resp_put_text(call->out, text);
     size_t at = call->out->size;
-    size_t found = put_page(call, page, &filter);
+    size_t found = asked != NULL ? put_asked(call, asked, &filter) : put_page(call, page, &filter);
     if (is_in_time(call, &filter, start))
         put_array_before(call->out, at, found);
 }
 
 /* In one go, as Redis does: whoever has many keys uses SCAN. */
-void tr_resp_keys(struct tr_resp_call *call)
+static void put_keys(struct tr_resp_call *call, struct tr_span pattern, uint16_t only)
 {
-    struct filter filter = {.pattern = call->arguments[1], .steps = TR_GLOB_STEPS};
+    struct filter filter = {.pattern = pattern, .steps = TR_GLOB_STEPS};
     struct tr_key_page *page = &call->connection->server->page;
     size_t at = call->out->size;
     size_t count = 0;
@@ -152,17 +199,61 @@ void tr_resp_keys(struct tr_resp_call *call)
     if (!is_good_pattern(call, filter.pattern))
         return;
     do {
-        tr_node_scan_keys(call->daemon->node, cursor, KEYS_SLICE, page);
-        count += put_page(call, page, &filter);
-        cursor = page->cursor;
+        struct tr_resp_asked *asked = NULL;
+        if (call->wait != NULL && !ask_page_of(call, only, cursor, KEYS_SLICE, &asked))
+            return;
+        if (asked == NULL)
+            tr_node_scan_keys(call->daemon->node, cursor, KEYS_SLICE, page);
+        count += asked != NULL ? put_asked(call, asked, &filter) : put_page(call, page, &filter);
+        cursor = asked != NULL ? asked->cursor : page->cursor;
     } while (cursor != 0 && !call->out->is_too_large && filter.steps > 0);
-    call->batch = page->batch;
+    call->batch = call->wait == NULL ? page->batch : 0;
     if (is_in_time(call, &filter, at))
         put_array_before(call->out, at, count);
 }
 
+void tr_resp_keys(struct tr_resp_call *call)
+{
+    put_keys(call, call->arguments[1], TR_MEMBER_NONE);
+}
+
+void tr_resp_keyspace_keys(struct tr_resp_call *call)
+{
+    uint16_t member = tr_node_member(call->daemon->node, call->arguments[2]);
+    if (member == TR_MEMBER_NONE)
+        tr_resp_put_error(call->out, "ERR there is no such node: NODES lists those that there are");
+    else
+        put_keys(call, (struct tr_span){NULL, 0}, member);
+}
+
+/* From a place on that is drawn, or else from the beginning. */
+static void put_random(struct tr_resp_call *call)
+{
+    struct filter filter = {.pattern = {NULL, 0}, .steps = TR_GLOB_STEPS};
+    uint64_t cursor = call->wait->seed >> 11;
+    for (unsigned round = 0; round < 2;) {
+        struct tr_resp_asked *page = NULL;
+        if (!ask_page(call, cursor, 1, &page))
+            return;
+        if (page->count > 0) {
+            struct tr_reader reader =
+                tr_reader_on(page->result.value.text, page->result.value.size);
+            put_key(call, tr_get_span(&reader), &filter);
+            return;
+        }
+        cursor = page->cursor;
+        if (cursor == 0)
+            round++;
+    }
+    tr_resp_put_null(call->out);
+}
+
 void tr_resp_randomkey(struct tr_resp_call *call)
 {
+    if (call->wait != NULL) {
+        put_random(call);
+        return;
+    }
     struct tr_key_page *page = &call->connection->server->page;
     tr_node_draw_key(call->daemon->node, page);
     call->batch = page->batch;
@@ -175,9 +266,42 @@ void tr_resp_randomkey(struct tr_resp_call *call)
 void tr_resp_dbsize(struct tr_resp_call *call)
 {
     struct tr_node_stats stats;
+    struct tr_resp_asked *asked = NULL;
+    if (call->wait != NULL) {
+        if (ask_page(call, 0, 0, &asked))
+            tr_resp_put_integer(call->out, (int64_t)asked->cursor);
+        return;
+    }
     tr_node_stats(call->daemon->node, &stats);
     call->batch = stats.keys_batch;
     tr_resp_put_integer(call->out, (int64_t)stats.keys);
+}
+
+/* On all nodes: it is done when all have heard. */
+static void flush_all(struct tr_resp_call *call)
+{
+    struct tr_node *node = call->daemon->node;
+    struct tr_resp_wait *wait = call->wait;
+    uint16_t who = TR_MEMBER_NONE;
+    if (!wait->is_asked) {
+        enum tr_change change = tr_node_flush_keys(node, &who);
+        if (change != TR_CHANGE_MADE) {
+            tr_resp_put_change(call, change, who);
+            return;
+        }
+        call->daemon->has_events = true;
+        wait->asked_us = wait->asked_us == 0 ? call->daemon->now_us : wait->asked_us;
+        wait->is_asked = true;
+        wait->floor = tr_node_roster(node)->floor;
+    }
+    wait->is_asked = tr_node_roster(node)->floor >= wait->floor; /* else another change has won */
+    call->is_waiting = !wait->is_asked || !tr_node_is_agreed(node);
+    if (call->is_waiting && call->daemon->now_us > wait->asked_us + (uint64_t)FLUSH_MS * 1000) {
+        call->is_waiting = false;
+        tr_resp_put_error(call->out, "UNKNOWN not all nodes have heard of it yet");
+    } else if (!call->is_waiting) {
+        tr_resp_put_simple(call->out, "OK");
+    }
 }
 
 void tr_resp_flush(struct tr_resp_call *call)
@@ -189,6 +313,12 @@ void tr_resp_flush(struct tr_resp_call *call)
         tr_resp_put_error(call->out, TR_RESP_SYNTAX);
         return;
     }
+    if (!tr_resp_may_operate(call))
+        return;
+    if (call->wait != NULL) {
+        flush_all(call);
+        return;
+    }
     tr_node_delete_keys(call->daemon->node, &result);
     if (tr_resp_settle(call, &result))
         tr_resp_put_simple(call->out, "OK");
@@ -198,10 +328,9 @@ void tr_resp_flush(struct tr_resp_call *call)
 
 static bool read_from(struct tr_resp_call *call, struct tr_key_result *result)
 {
-    tr_node_expire_keys(call->daemon->node);
-    struct tr_key_command command = {.verb = TR_KEY_READ, .key = call->arguments[1]};
-    tr_node_key(call->daemon->node, &command, result);
-    return tr_resp_settle(call, result);
+    if (call->wait == NULL)
+        tr_node_expire_keys(call->daemon->node);
+    return tr_resp_read_key(call, call->arguments[1], result);
 }
 
 /* What the first key has becomes the second's. False: it was refused, or waits. */
@@ -247,7 +376,7 @@ static void rename_key(struct tr_resp_call *call, bool is_new)
     struct tr_key_command to = {.verb = TR_KEY_READ, .key = call->arguments[2]};
     struct tr_key_command end = {.verb = TR_KEY_DELETE, .key = call->arguments[1]};
     bool is_same = tr_span_equals(call->arguments[1], call->arguments[2]);
-    if (!read_from(call, &from))
+    if (!tr_resp_is_on_one_node(call) || !read_from(call, &from))
         return;
     if (!from.was_there) {
         tr_resp_put_error(call->out, "ERR no such key");
@@ -291,6 +420,8 @@ void tr_resp_copy(struct tr_resp_call *call)
     struct tr_key_result to;
     struct tr_key_command read = {.verb = TR_KEY_READ, .key = call->arguments[2]};
     bool replaces = false;
+    if (!tr_resp_is_on_one_node(call))
+        return;
     for (uint32_t i = 3; i < call->count; i++) {
         int64_t number = 0;
         bool is_base = tr_resp_is(call->arguments[i], "db") && i + 1 < call->count;
@@ -354,33 +485,51 @@ static struct tr_span write_float(long double number, char text[FLOAT_MAX])
     return (struct tr_span){text, (size_t)size};
 }
 
-void tr_resp_incrbyfloat(struct tr_resp_call *call)
+/* Adds to what is there. UNMET: somebody else has written meanwhile. False: it was refused, which
+ * is said, or waits. */
+static bool add_float(struct tr_resp_call *call, char text[FLOAT_MAX], struct tr_span *sum,
+                      enum tr_key_outcome *outcome)
 {
     struct tr_key_result result;
     long double number = 0;
     long double by = 0;
-    char text[FLOAT_MAX];
     if (!read_from(call, &result))
-        return;
+        return false;
     if ((result.was_there && !read_float(result.value, &number)) ||
         !read_float(call->arguments[2], &by)) {
         tr_resp_put_error(call->out, "ERR value is not a valid float");
-        return;
+        return false;
     }
     number += by;
     if (isnan(number) || isinf(number)) {
         tr_resp_put_error(call->out, "ERR increment would produce NaN or Infinity");
-        return;
+        return false;
     }
+    *sum = write_float(number, text);
     struct tr_key_command command = {
         .verb = TR_KEY_SET,
         .only_if = TR_IF_VERSION,
         .version = result.version,
         .expiry = TR_EXPIRY_KEEP,
         .key = call->arguments[1],
-        .value = write_float(number, text),
+        .value = *sum,
     };
-    tr_node_key(call->daemon->node, &command, &result);
-    if (tr_resp_settle(call, &result))
-        tr_resp_put_bulk(call->out, command.value);
+    bool is_done = tr_resp_ask(call, &command, &result);
+    *outcome = result.outcome;
+    return is_done;
+}
+
+void tr_resp_incrbyfloat(struct tr_resp_call *call)
+{
+    char text[FLOAT_MAX];
+    struct tr_span sum = {NULL, 0};
+    enum tr_key_outcome outcome = TR_KEY_UNMET;
+    for (unsigned i = 0; i < FLOAT_TRIES && outcome == TR_KEY_UNMET; i++) {
+        if (!add_float(call, text, &sum, &outcome))
+            return;
+    }
+    if (outcome == TR_KEY_UNMET)
+        tr_resp_put_error(call->out, "UNAVAILABLE this key is written by too many at once");
+    else
+        tr_resp_put_bulk(call->out, sum);
 }

@@ -6,6 +6,7 @@
 #include "shell/front/http.h"
 #include "shell/front/resp.h"
 #include "shell/front/resp_verbs.h"
+#include "shell/front/resp_wait.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -224,6 +225,8 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon)
     server->oldest.next = &server->oldest;
     server->oldest.previous = &server->oldest;
     tr_resp_index(server, tr_resp_verbs);
+    if (!tr_resp_waits_open(server))
+        return NULL;
     const struct tr_config *config = &daemon->config;
     if (!listen_on(server, (int)config->bind_port, false) ||
         (config->resp_port != 0 && !listen_on(server, (int)config->resp_port, true)))

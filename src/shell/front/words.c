@@ -27,7 +27,8 @@ struct tr_words tr_words_of(enum tr_result result)
         [TR_REPLICA_FULL] = {503, "a replica is full"},
         [TR_NO_NODE_UP] = {503, "no node that could hold it is up"},
         [TR_NO_ANSWER] = {503, "a node that may have it did not answer"},
-        [TR_NOT_ALONE] = {503, "a node keeps keys only while it is alone"},
+        [TR_NO_KEYSPACE] = {503, "there is no keyspace: CREATE KEYSPACE makes one"},
+        [TR_NO_MEMBER] = {503, "this node is no member of the cluster"},
         [TR_UNKNOWN] = {503, "the outcome is unknown: retry as PUT"},
     };
     TR_ASSERT(result < TR_RESULTS && words[result].status != 0);

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "quorum/mail.h"
+
+#include "cluster/outbox.h"
+
+#define FRAME_SIZE 65536 /* bytes after which a frame takes no more entries */
+#define HEAD_SIZE  4     /* of a piece: how many bytes follow */
+
+tr_ref tr_mail_encode(struct tr_quorum *quorum, const struct tr_key_entry *entry,
+                      struct tr_span list)
+{
+    size_t bound = tr_keys_bound(entry, list);
+    tr_ref piece = tr_arena_take(quorum->arena, TR_ARENA_CHUNK, HEAD_SIZE + bound, false);
+    if (piece == TR_ARENA_NONE)
+        return piece;
+    uint8_t *bytes = tr_arena_at(quorum->arena, piece);
+    struct tr_writer out = tr_writer_on(bytes + HEAD_SIZE, bound);
+    tr_keys_put(&out, entry, list);
+    TR_ASSERT(!out.is_full);
+    tr_store(bytes, out.size, HEAD_SIZE);
+    return piece;
+}
+
+static size_t size_of(const struct tr_quorum *quorum, tr_ref piece)
+{
+    return (size_t)tr_load(tr_arena_at(quorum->arena, piece), HEAD_SIZE);
+}
+
+struct tr_reader tr_mail_read(const struct tr_quorum *quorum, tr_ref piece)
+{
+    const uint8_t *bytes = tr_arena_at(quorum->arena, piece);
+    return tr_reader_on(bytes + HEAD_SIZE, size_of(quorum, piece));
+}
+
+/* It is said under the roster under which it was made, whatever the roster is when it is sent. */
+static bool push(struct tr_quorum *quorum, uint16_t peer, tr_ref piece, uint64_t roster_id)
+{
+    struct tr_mailbox *box = &quorum->mailboxes[peer];
+    struct tr_fifo_entry entry = {.ref = piece, .due_ms = roster_id};
+    bool is_linked = quorum->cluster->peers[peer].link == LINK_GREETED;
+    if (is_linked && tr_fifo_push(&box->mail, quorum->arena, entry)) {
+        box->bytes += size_of(quorum, piece);
+        return true;
+    }
+    tr_arena_give(quorum->arena, piece);
+    return false;
+}
+
+bool tr_mail_send(struct tr_quorum *quorum, uint16_t peer, const struct tr_key_entry *entry,
+                  struct tr_span list)
+{
+    TR_ASSERT(peer != 0 && peer < quorum->cluster->member_count);
+    if (quorum->cluster->peers[peer].link != LINK_GREETED ||
+        quorum->mailboxes[peer].bytes > TR_MAIL_MAX)
+        return false;
+    tr_ref piece = tr_mail_encode(quorum, entry, list);
+    return piece != TR_ARENA_NONE && push(quorum, peer, piece, quorum->roster_id);
+}
+
+bool tr_mail_has_room(const struct tr_quorum *quorum, uint16_t peer)
+{
+    return quorum->mailboxes[peer].bytes < TR_MAIL_MAX / 8 && !tr_arena_is_tight(quorum->arena);
+}
+
+/* ---- what waits for the log ---- */
+
+bool tr_mail_can_promise(const struct tr_quorum *quorum)
+{
+    return quorum->promise_tail - quorum->promise_head < quorum->config.promises_max;
+}
+
+static bool promise(struct tr_quorum *quorum, struct tr_promise made)
+{
+    if (!tr_mail_can_promise(quorum))
+        return false;
+    quorum->promises[quorum->promise_tail++ & (quorum->config.promises_max - 1)] = made;
+    return true;
+}
+
+static bool is_durable(const struct tr_quorum *quorum, uint64_t batch)
+{
+    return !quorum->log->config.has_log || batch <= quorum->log->durable;
+}
+
+bool tr_mail_promise(struct tr_quorum *quorum, uint16_t peer, uint64_t batch,
+                     const struct tr_key_entry *entry)
+{
+    struct tr_span none = {NULL, 0};
+    bool is_first = quorum->promise_head == quorum->promise_tail;
+    if (is_first && is_durable(quorum, batch))
+        return tr_mail_send(quorum, peer, entry, none);
+    if (!tr_mail_can_promise(quorum))
+        return false;
+    tr_ref piece = tr_mail_encode(quorum, entry, none);
+    return piece != TR_ARENA_NONE &&
+           promise(quorum, (struct tr_promise){.batch = batch,
+                                               .peer = peer,
+                                               .roster_id = quorum->roster_id,
+                                               .piece = piece});
+}
+
+bool tr_mail_promise_own(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
+                         uint64_t batch)
+{
+    operation->own_batch = batch;
+    return promise(quorum, (struct tr_promise){.batch = batch, .operation = operation->number});
+}
+
+bool tr_mail_next_durable(struct tr_quorum *quorum, uint64_t *operation, uint64_t *batch)
+{
+    while (quorum->promise_head < quorum->promise_tail) {
+        struct tr_promise *first =
+            &quorum->promises[quorum->promise_head & (quorum->config.promises_max - 1)];
+        if (!is_durable(quorum, first->batch))
+            return false;
+        quorum->promise_head++;
+        *operation = first->operation;
+        *batch = first->batch;
+        if (first->peer == 0)
+            return true;
+        push(quorum, first->peer, first->piece, first->roster_id);
+    }
+    return false;
+}
+
+/* ---- frames ---- */
+
+static void put_frame(struct tr_quorum *quorum, uint16_t peer, struct tr_effects *out)
+{
+    struct tr_cluster *cluster = quorum->cluster;
+    struct tr_mailbox *box = &quorum->mailboxes[peer];
+    struct tr_frame frame = {.kind = TR_FRAME_KEYS, .heard_ms = cluster->peers[peer].tick_ms};
+    uint64_t roster_id = tr_fifo_first(&box->mail, quorum->arena).due_ms;
+    struct tr_key_frame head = {
+        .epoch = roster_id == quorum->roster_id ? quorum->membership->roster->epoch : 0,
+        .roster_id = roster_id,
+        .now_ms = quorum->time->steady_ms,
+    };
+    struct tr_writer writer = tr_outbox_begin_frame(cluster);
+    tr_frame_put(&writer, &frame);
+    tr_keys_put_head(&writer, &head);
+    while (box->mail.count > 0 && writer.size < FRAME_SIZE) {
+        struct tr_fifo_entry first = tr_fifo_first(&box->mail, quorum->arena);
+        tr_ref piece = first.ref;
+        size_t size = size_of(quorum, piece);
+        if (writer.cap - writer.size < size || first.due_ms != roster_id)
+            break;
+        tr_put_bytes(&writer, (uint8_t *)tr_arena_at(quorum->arena, piece) + HEAD_SIZE, size);
+        tr_fifo_pop(&box->mail, quorum->arena);
+        tr_arena_give(quorum->arena, piece);
+        box->bytes -= size;
+    }
+    tr_outbox_end_frame(cluster, peer, &writer, out);
+    cluster->peers[peer].sent_ms = quorum->time->now_ms;
+}
+
+void tr_mail_put_frames(struct tr_quorum *quorum, uint16_t peer, struct tr_effects *out)
+{
+    while (quorum->mailboxes[peer].mail.count > 0 && tr_outbox_has_frame_room(quorum->cluster, out))
+        put_frame(quorum, peer, out);
+}
+
+void tr_mail_clear(struct tr_quorum *quorum, uint16_t peer)
+{
+    struct tr_mailbox *box = &quorum->mailboxes[peer];
+    while (box->mail.count > 0)
+        tr_arena_give(quorum->arena, tr_fifo_pop(&box->mail, quorum->arena).ref);
+    box->bytes = 0;
+}
