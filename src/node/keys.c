@@ -20,8 +20,9 @@
 #define HEAR_MS   10000 /* after a start, to hear of what others hold for this node */
 
 /* Whom a key's callback is owed by: all who hold it, and who stands in for those that are away, so
- * that two of them know of each other; and this node. Those that neither start nor stop come first,
- * so that nobody waits for the others. */
+ * that two of them know of each other; and this node. One that leaves, and has said that it holds
+ * nothing any more, is not asked to. Those that neither start nor stop come first, so that nobody
+ * waits for the others. */
 static struct tr_set owed_by(struct tr_node *node, struct tr_span key)
 {
     struct tr_set set = {.count = 0};
@@ -31,8 +32,7 @@ static struct tr_set owed_by(struct tr_node *node, struct tr_span key)
     if (tr_ring_is_there(&node->cluster))
         count = tr_quorum_nodes(&node->quorum, key, members);
     unsigned kept = 0;
-    for (unsigned i = 0; i < count;
-         i++) { /* one that has left but for the last word owes nothing */
+    for (unsigned i = 0; i < count; i++) {
         bool is_leaver = node->cluster.members[members[i]].role == TR_ROLE_LEAVING;
         bool is_settled = (node->cluster.peers[members[i]].flags & TR_BEAT_SETTLED) != 0;
         if (!is_leaver || !is_settled || members[i] == 0)

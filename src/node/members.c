@@ -85,7 +85,7 @@ static void reset_links(struct tr_node *node, struct tr_effects *out)
 }
 
 /* All keys of a lower version have ended. One that is taken in, and had ended its own, has those of
- * the others. False: the log has no room to say so. */
+ * the others. False: that cannot be done, or logged, now. */
 static bool set_floor(struct tr_node *node)
 {
     uint64_t floor = node->membership.roster->floor;
@@ -93,6 +93,10 @@ static bool set_floor(struct tr_node *node)
                     !node->membership.is_arrived && node->kv.stats.keys == 0;
     if (!is_lower && floor <= node->kv.floor)
         return true;
+    /* What is to be called before it ends would be there again below a lower floor. */
+    bool is_flushed = tr_kv_flush_finish(&node->kv);
+    if (is_lower && !is_flushed)
+        return false;
     if (node->log.is_running && !tr_log_has_room(&node->log, FLOOR_ROOM, false))
         return false;
     if (is_lower)

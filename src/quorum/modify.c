@@ -47,6 +47,12 @@ static struct tr_pair_order order_here(const struct tr_quorum *quorum, struct tr
     return tr_kv_look(quorum->kv, key, pair, batch) ? tr_pair_order(pair) : none;
 }
 
+/* Whether this attempt, or one before, has stored something that others may have by now. */
+static bool may_be_done(const struct tr_quorum_operation *operation)
+{
+    return operation->has_changed || operation->has_tried;
+}
+
 /* What the command is about to be carried out over: others may have it, or what is older. But what
  * this node has made of it itself, and is under way, they may lack: then they may have what that
  * was made over, or any of those that were made since. */
@@ -95,7 +101,7 @@ static bool carry_out(struct tr_quorum *quorum, struct tr_quorum_operation *oper
         is_kept &= !operation->has_changed; /* there was no memory for its end */
     if (!is_kept) { /* what was written here others hear of by an exchange */
         operation->result.outcome = TR_KEY_REFUSED;
-        operation->result.refusal = operation->has_changed ? TR_UNKNOWN : TR_MEMORY_FULL;
+        operation->result.refusal = may_be_done(operation) ? TR_UNKNOWN : TR_MEMORY_FULL;
     }
     return true;
 }
@@ -133,7 +139,7 @@ static void give_up(struct tr_quorum *quorum, struct tr_quorum_operation *operat
     }
     operation->result = (struct tr_key_result){
         .outcome = TR_KEY_REFUSED,
-        .refusal = operation->has_changed ? TR_UNKNOWN : TR_TOO_MANY_WRITES,
+        .refusal = may_be_done(operation) ? TR_UNKNOWN : TR_TOO_MANY_WRITES,
     };
     operation->target_count = 0;
 }
@@ -213,7 +219,8 @@ void tr_modify_go_on(struct tr_quorum *quorum, struct tr_quorum_operation *opera
             quorum->time->now_ms < operation->begun_ms + TR_GIVE_UP_MS)
             return;
         if (operation->result.outcome == TR_KEY_AGAIN) {
-            tr_quorum_refuse(quorum, operation, TR_TOO_MANY_WRITES, out);
+            tr_quorum_refuse(quorum, operation,
+                             operation->has_tried ? TR_UNKNOWN : TR_TOO_MANY_WRITES, out);
             return;
         }
     }
@@ -225,6 +232,6 @@ void tr_modify_go_on(struct tr_quorum *quorum, struct tr_quorum_operation *opera
     if (enough == ENOUGH)
         tr_quorum_answer(quorum, operation, out);
     else if (enough == ENOUGH_NEVER)
-        tr_quorum_refuse(quorum, operation, operation->has_changed ? TR_UNKNOWN : TR_NO_NODE_UP,
+        tr_quorum_refuse(quorum, operation, may_be_done(operation) ? TR_UNKNOWN : TR_NO_NODE_UP,
                          out);
 }

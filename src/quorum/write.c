@@ -67,8 +67,8 @@ static bool stamp_again(struct tr_quorum *quorum, struct tr_quorum_operation *op
     return true;
 }
 
-/* Whether it is about an attempt before: what was written then has another order, or nothing was.
- * */
+/* Whether an answer is about an attempt before, in which a pair of another order was written, or
+ * none. */
 static bool is_stale(const struct tr_quorum_operation *operation, const struct tr_key_entry *entry)
 {
     bool is_write = tr_quorum_is_write(operation);
