@@ -6,9 +6,9 @@ _tryst() {
     local shared="--strategy --replicas --levels --spread --partitions --per-node --node --json --help"
     local words=""
     if ((COMP_CWORD == 1)); then
-        words="timer status cluster bench receive log place plan keyspace help --help --version"
+        words="timer status cluster bench receive log place plan keyspace backup help --help --version"
     elif [[ $command == help ]]; then
-        words="timer status cluster bench receive log place plan keyspace"
+        words="timer status cluster bench receive log place plan keyspace backup"
     elif [[ $command == timer && $COMP_CWORD == 2 ]]; then
         words="add get where cancel redrive ls --help"
         elif [[ $command == cluster && $COMP_CWORD == 2 ]]; then
@@ -25,6 +25,13 @@ _tryst() {
         elif [[ $word == -* && $command == cluster ]]; then
         words="--node --secret-file --dry-run --yes --force --json --help"
     elif [[ $command == cluster && ${COMP_WORDS[2]} == apply ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
+    elif [[ $command == backup && $COMP_CWORD == 2 ]]; then
+        words="create inspect restore --help"
+    elif [[ $word == -* && $command == backup ]]; then
+        words="--node --merge --help"
+    elif [[ $command == backup ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
     elif [[ $word == -* && $command == bench ]]; then

@@ -23,6 +23,7 @@ enum tr_exit {
 typedef enum tr_exit tr_command(int argc, char **argv);
 
 tr_command tr_command_place;
+tr_command tr_command_backup;
 tr_command tr_command_plan;
 tr_command tr_command_keyspace;
 tr_command tr_command_timer;

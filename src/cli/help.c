@@ -17,6 +17,7 @@ static const char general[] =
     "  place      where keys live: a line per key, its nodes in order\n"
     "  plan       what adding or removing nodes would move, before anyone moves anything\n"
     "  keyspace   the ring that nodes make, and how even their shares are\n"
+    "  backup     every key and timer of a cluster in a file, and back\n"
     "  help       help on a command: tryst help place\n"
     "\n"
     "  --help     this text\n"
@@ -189,15 +190,31 @@ static const char keyspace[] =
     "\n"
     "Example:  tryst keyspace --node a --node b --node c --svg ring.svg\n";
 
+static const char backup[] =
+    "usage: tryst backup create FILE [--node HOST:PORT]\n"
+    "       tryst backup inspect FILE\n"
+    "       tryst backup restore FILE [--merge] [--node HOST:PORT]\n"
+    "\n"
+    "Makes a file of every key and every timer of a cluster that runs, as new as they are from "
+    "the\n"
+    "beginning on; shows what is in such a file, and whether it is sound; and puts it into a\n"
+    "cluster, of any size and keyspace. Timers go on where they were: what was due meanwhile pops\n"
+    "at once. A cluster that is not empty is refused, unless what is newer there is to stay:\n"
+    "\n"
+    "  --merge           restore into what is there: what is newer stays\n"
+    "  --node HOST:PORT  a node of the cluster (TRYST_NODE, or 127.0.0.1:7253)\n"
+    "\n"
+    "Example:  tryst backup create tonight.tryst && tryst backup inspect tonight.tryst\n";
+
 bool tr_help_print(FILE *out, const char *command)
 {
     static const struct {
         const char *command;
         const char *text;
     } texts[] = {
-        {"timer", timer},  {"status", status},   {"bench", bench},
-        {"log", log_help}, {"receive", receive}, {"place", place},
-        {"plan", plan},    {"cluster", cluster}, {"keyspace", keyspace},
+        {"timer", timer},       {"status", status}, {"bench", bench}, {"log", log_help},
+        {"receive", receive},   {"place", place},   {"plan", plan},   {"cluster", cluster},
+        {"keyspace", keyspace}, {"backup", backup},
     };
     if (command == NULL) {
         fputs(general, out);

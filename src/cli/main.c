@@ -13,9 +13,11 @@ static const struct {
     const char *name;
     tr_command *run;
 } commands[] = {
-    {"place", tr_command_place}, {"timer", tr_command_timer},     {"status", tr_command_status},
-    {"bench", tr_command_bench}, {"log", tr_command_log},         {"receive", tr_command_receive},
-    {"plan", tr_command_plan},   {"cluster", tr_command_cluster}, {"keyspace", tr_command_keyspace},
+    {"place", tr_command_place},       {"timer", tr_command_timer},
+    {"status", tr_command_status},     {"bench", tr_command_bench},
+    {"log", tr_command_log},           {"receive", tr_command_receive},
+    {"plan", tr_command_plan},         {"cluster", tr_command_cluster},
+    {"keyspace", tr_command_keyspace}, {"backup", tr_command_backup},
 };
 
 static enum tr_exit help(int argc, char **argv)

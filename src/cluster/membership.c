@@ -85,6 +85,7 @@ void tr_membership_adopt(struct tr_membership *membership, const struct tr_roste
     *membership->roster = *roster;
     membership->roster_kept.is_due = true;
     membership->is_settled = false;
+    membership->was_settled = false;
     membership->through_ms = 0;
     membership->hooks.changed(membership->hooks.context);
     tr_peers_beat_now(membership->cluster);
@@ -505,6 +506,7 @@ void tr_membership_run(struct tr_membership *membership, bool is_settled)
 {
     if (is_settled != membership->is_settled) {
         membership->is_settled = is_settled;
+        membership->was_settled |= is_settled;
         tr_peers_beat_now(membership->cluster);
         tr_membership_look_now(membership);
     }

@@ -69,7 +69,8 @@ struct tr_membership {
     bool is_arrived;   /* since its store began, this node has had all keys that it is to hold */
     bool is_released;  /* it has left, and the others have all that it had */
     bool is_waiting;   /* to be taken in by others, as its configuration says */
-    bool is_settled;   /* all that this node has is where this roster places it */
+    bool is_settled;   /* all that this node has is where this roster places it, */
+    bool was_settled;  /* or has been since the roster came into force */
     tr_mono_ms through_ms; /* when all were heard to have settled; 0: they were not */
     tr_mono_ms look_ms;    /* when there is something to do next */
 };

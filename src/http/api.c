@@ -132,8 +132,10 @@ static void read_parameter(struct tr_span name, struct tr_span value, struct tr_
             refuse(out, 400, "state must be pending, retrying or dead");
     } else if (tr_span_equals(name, TR_SPAN("scope"))) {
         out->wants_cluster = tr_span_equals(value, TR_SPAN("cluster"));
-        if (!out->wants_cluster && !tr_span_equals(value, TR_SPAN("node")))
-            refuse(out, 400, "scope must be node or cluster");
+        out->query.wants_held = tr_span_equals(value, TR_SPAN("held"));
+        if (!out->wants_cluster && !out->query.wants_held &&
+            !tr_span_equals(value, TR_SPAN("node")))
+            refuse(out, 400, "scope must be node, cluster or held");
     } else if (tr_span_equals(name, TR_SPAN("sequence"))) {
         if (!read_number(value, &out->query.sequence))
             refuse(out, 400, "sequence must be a number");
@@ -157,6 +159,10 @@ static void read_query(struct tr_span query, struct tr_api_request *out)
         read_parameter((struct tr_span){query.text, name}, value, out);
         query = tr_span_from(query, end < query.size ? end + 1 : end);
     }
+    bool is_chosen =
+        out->query.tag.text != NULL || out->query.wants_dead || out->query.wants_retrying;
+    if (out->kind != TR_API_REFUSED && out->query.wants_held && is_chosen)
+        refuse(out, 400, "scope=held lists all timers: tag and state are not for it");
 }
 
 static void route_timer(enum tr_http_method method, struct tr_span path, struct tr_api_request *out)

@@ -137,6 +137,13 @@ static tr_ref callback_of(const uint8_t *bytes)
     return (tr_ref)tr_load(bytes + layout_of(bytes).callback_at, 4);
 }
 
+struct tr_span tr_kv_book_callback(const struct tr_kv_book *book, tr_ref ref)
+{
+    tr_ref callback = callback_of(bytes_at(book, ref));
+    return callback != TR_ARENA_NONE ? tr_strings_text(&book->callbacks, callback)
+                                     : (struct tr_span){NULL, 0};
+}
+
 uint32_t tr_kv_book_segment(const struct tr_kv_book *book, tr_ref ref)
 {
     return (uint32_t)tr_load(bytes_at(book, ref) + AT_SEGMENT, 3);

@@ -57,6 +57,7 @@ void tr_kv_book_unpack(const struct tr_kv_book *book, tr_ref ref, struct tr_pair
 /* Single fields, without unpacking. */
 struct tr_span tr_kv_book_key(const struct tr_kv_book *book, tr_ref ref);
 struct tr_span tr_kv_book_value(const struct tr_kv_book *book, tr_ref ref);
+struct tr_span tr_kv_book_callback(const struct tr_kv_book *book, tr_ref ref); /* may be empty */
 uint8_t *tr_kv_book_value_bytes(struct tr_kv_book *book, tr_ref ref);
 uint64_t tr_kv_book_version(const struct tr_kv_book *book, tr_ref ref);
 bool tr_kv_book_is_end(const struct tr_kv_book *book, tr_ref ref); /* it is a tombstone */

@@ -152,6 +152,9 @@ static bool is_met(const struct task *task)
         return task->is_there;
     case TR_IF_VERSION:
         return task->command->version == (task->is_there ? task->result->version : 0);
+    case TR_IF_OLDER:
+        return task->ref == TR_ARENA_NONE ||
+               tr_kv_book_version(&task->kv->book, task->ref) < task->command->version;
     }
     TR_UNREACHABLE("no such condition");
 }
@@ -351,6 +354,8 @@ void tr_kv_command(struct tr_kv *kv, const struct tr_key_command *command,
     switch (command->verb) {
     case TR_KEY_READ:
         result->outcome = task.is_there ? TR_KEY_DONE : TR_KEY_ABSENT;
+        if (result->expires_ms != TR_NEVER)
+            result->callback = tr_kv_book_callback(&kv->book, task.ref);
         return;
     case TR_KEY_SET:
         set(&task);

@@ -71,6 +71,7 @@ static bool may_know_more(const struct tr_node *node, uint16_t member,
     bool is_late = !node->had_keys || node->time.now_ms >= node->ready_ms + HEAR_MS;
     bool is_arrived = (peer->key_flags & TR_BEAT_KEYS_ARRIVED) != 0;
     bool is_met = is_new ? exchange->done_id == node->quorum.roster_id : exchange->is_met;
+    is_met &= exchange->full_ms == 0 || !tr_quorum_is_healthy(&node->quorum, member);
     return (tr_holders_have(holders, member) && is_arrived && !is_met) ||
            (!exchange->is_home && !is_late);
 }
@@ -125,7 +126,7 @@ static bool owe(void *context, const struct tr_pair *pair, bool is_replaced)
         .by = owed_by(node, pair->key),
     };
     bool is_leaving = node->cluster.members[0].role == TR_ROLE_LEAVING;
-    if (is_leaving && node->membership.is_settled)
+    if (is_leaving && node->membership.was_settled)
         return false; /* those who stay have the key, too, and owe it */
     if (!is_replaced && !may_owe(node, pair->key))
         return false;

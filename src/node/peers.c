@@ -63,11 +63,23 @@ static uint8_t beat_flags(struct tr_node *node, uint16_t index)
                      (node->replication.rebalance.is_rebalancing ? TR_BEAT_REBALANCING : 0));
 }
 
+/* A node that is told so writes keys without this one. When it has room again, they compare what
+ * they have. */
+static void tell_full(struct tr_node *node, uint16_t index, bool is_full)
+{
+    struct tr_exchange *exchange = &node->quorum.exchanges[index];
+    if (is_full)
+        exchange->full_ms = node->time.now_ms;
+    else if (exchange->full_ms > 0)
+        tr_exchange_missed(&node->quorum, index);
+}
+
 static void fill_beat(void *context, uint16_t index, struct tr_frame *frame)
 {
     struct tr_node *node = context;
     frame->of.beat.memory_fill = (uint8_t)(100 - tr_arena_room(&node->arena) / 10);
     frame->of.beat.disk_fill = node->log.is_refused || node->replication.has_missed ? DISK_FULL : 0;
+    tell_full(node, index, frame->of.beat.disk_fill > 0 || frame->of.beat.memory_fill >= DISK_FULL);
     frame->of.beat.flags = beat_flags(node, index);
     frame->of.beat.popping_from_ms = node->replication.popping_from_ms;
     frame->of.beat.has_roster = node->cluster.peers[index].version >= 3;

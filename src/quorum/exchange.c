@@ -6,6 +6,7 @@
 #include "cluster/peer.h"
 #include "kv/merge.h"
 #include "quorum/mail.h"
+#include "quorum/operation.h"
 #include "quorum/replica.h"
 #include "quorum/target.h"
 
@@ -152,6 +153,8 @@ static void done(struct tr_quorum *quorum, struct tr_exchange *exchange, tr_mono
     exchange->is_met = true;
     exchange->done_id = quorum->roster_id;
     exchange->done_ms = begun_ms > 0 ? begun_ms : 1;
+    if (begun_ms > exchange->full_ms)
+        exchange->full_ms = 0;
     tr_membership_look_now(quorum->membership);
 }
 
@@ -398,6 +401,14 @@ void tr_exchange_link_lost(struct tr_quorum *quorum, uint16_t peer)
     exchange->done_id = 0; /* it may miss something from now on */
     exchange->has_failed = false;
     exchange->is_missed = false; /* all is compared when it is back */
+    exchange->full_ms = 0;
+    /* What it was writing others may have missed, and nobody tells them any more. */
+    if (exchange->wrote_ms == 0 ||
+        quorum->time->now_ms > exchange->wrote_ms + 2 * (tr_mono_ms)TR_GIVE_UP_MS)
+        return;
+    tr_cover(quorum->trial, RULE_LEFT_HALF_WRITTEN);
+    for (uint32_t i = 1; i < quorum->cluster->member_count; i++)
+        tr_exchange_missed(quorum, (uint16_t)i);
 }
 
 void tr_exchange_missed(struct tr_quorum *quorum, uint16_t peer)

@@ -8,7 +8,8 @@
  * that was sent has been stored, both know that up to the beginning of the exchange they have the
  * same.
  *
- * They exchange when a link comes up, when the roster changes, and every `exchange_ms`.
+ * They exchange when a link comes up, when the roster changes, when a third one is lost that was
+ * writing, and every `exchange_ms`.
  */
 #ifndef TR_QUORUM_EXCHANGE_H
 #define TR_QUORUM_EXCHANGE_H

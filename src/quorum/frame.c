@@ -141,7 +141,7 @@ static void get_command(struct tr_reader *in, const struct tr_key_frame *head, t
     command->version = tr_get_number(in, 8);
     in->is_short |= command->version > VERSION_MAX;
     in->is_short |=
-        verb > TR_KEY_PERSIST || only_if > TR_IF_VERSION || expiry > TR_EXPIRY_AT ||
+        verb > TR_KEY_PERSIST || only_if > TR_IF_OLDER || expiry > TR_EXPIRY_AT ||
         expire_if > (TR_EXPIRE_NONE | TR_EXPIRE_SOME | TR_EXPIRE_LATER | TR_EXPIRE_SOONER) ||
         command->value.size > TR_VALUE_MAX || command->callback.size > TR_URI_MAX;
     if (in->is_short)

@@ -112,6 +112,12 @@ void tr_modify_begin(struct tr_quorum *quorum, struct tr_quorum_operation *opera
     bool has_command = tr_quorum_command(quorum, operation, &command);
     TR_ASSERT(has_command);
     operation->target_count = 0;
+    /* What is here may be another's pair under a stamp of now: its own order tells its age. */
+    if (operation->attempts > 0 && command.only_if == TR_IF_OLDER) {
+        bool is_older = operation->known.version < command.version;
+        command.only_if = is_older ? TR_IF_ANY : TR_IF_OLDER;
+        command.version = 0;
+    }
     if (!carry_out(quorum, operation, &command)) {
         operation->look_ms = quorum->time->now_ms + 1;
         return;

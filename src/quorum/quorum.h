@@ -108,6 +108,9 @@ struct tr_exchange {
     bool is_home;        /* since then the other has said that it has no strays */
     bool was_healthy;    /* the other, when it was last heard of */
     bool is_missed;      /* the other could not be sent something since */
+    tr_mono_ms wrote_ms; /* when something was last stored here that the other wrote for a client */
+    tr_mono_ms full_ms;  /* when it last heard that this node is full, and may have left it out; 0:
+                          * they have exchanged since */
     bool is_less;        /* its store had more before, and it has yet to hear so */
     uint64_t told_id;    /* the one that the other has begun: its roster, */
     tr_mono_ms told_ms;  /* and when */

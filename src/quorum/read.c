@@ -144,12 +144,16 @@ static bool fill_result(struct tr_quorum *quorum, struct tr_quorum_operation *op
     if (!tr_quorum_pair(quorum, operation, &pair) || pair.is_end ||
         pair.version < quorum->kv->floor || tr_kv_has_expired(quorum->kv, pair.expires_ms))
         return true;
-    operation->value = tr_arena_take(quorum->arena, TR_ARENA_CHUNK, pair.value.size + 1, false);
+    operation->value = tr_arena_take(quorum->arena, TR_ARENA_CHUNK,
+                                     pair.value.size + pair.callback.size + 1, false);
     if (operation->value == TR_ARENA_NONE)
         return false;
     char *copy = tr_arena_at(quorum->arena, operation->value);
     if (pair.value.size > 0)
         memcpy(copy, pair.value.text, pair.value.size);
+    if (pair.callback.size > 0)
+        memcpy(copy + pair.value.size, pair.callback.text, pair.callback.size);
+    result->callback = (struct tr_span){copy + pair.value.size, pair.callback.size};
     result->outcome = TR_KEY_DONE;
     result->was_there = true;
     result->value = (struct tr_span){copy, pair.value.size};

@@ -102,6 +102,8 @@ static bool hear_write(struct tr_quorum *quorum, uint16_t peer, struct tr_key_en
     }
     if (merge == TR_MERGE_STORED && is_stray(quorum, entry->pair.key))
         quorum->strays.has_new = true;
+    if (is_counted)
+        quorum->exchanges[peer].wrote_ms = quorum->time->now_ms;
     answer_durable(quorum, peer, entry->operation, TR_ANSWER_STORED, &entry->pair, false, batch);
     return true;
 }

@@ -134,6 +134,24 @@ static struct tr_reader read_list(const struct tr_quorum *quorum, tr_ref piece)
     return tr_reader_on(bytes + 4, (size_t)tr_load(bytes, 4));
 }
 
+/* Whether some list of nodes may have nobody who tells of its keys: so many are away, or have yet
+ * to get what they are to hold. */
+static bool may_miss(const struct tr_quorum *quorum, const struct tr_scan *scan)
+{
+    const struct tr_cluster *cluster = quorum->cluster;
+    const struct tr_ring *ring = cluster->old_ring.count > 0 ? &cluster->old_ring : &cluster->ring;
+    unsigned absent = 0;
+    for (uint32_t i = 0; i < ring->count; i++) {
+        uint16_t member = ring->placed[i];
+        bool is_asked = member == 0 || (scan->open[member / 64] >> member % 64 & 1) != 0;
+        bool has_all = member == 0 ? quorum->membership->is_arrived
+                                   : (cluster->peers[member].key_flags & TR_BEAT_KEYS_ARRIVED) != 0;
+        absent += !is_asked || !has_all;
+    }
+    /* What was acknowledged as many have as are to store it; if that is one, others hear later. */
+    return absent >= (ring->writes > 1 ? ring->writes : ring->copies);
+}
+
 static void begin(struct tr_quorum *quorum, struct tr_scan *scan)
 {
     struct tr_key_entry entry = {
@@ -164,6 +182,10 @@ static void begin(struct tr_quorum *quorum, struct tr_scan *scan)
             set_open(scan, i, true);
         else if (scan->only == i)
             scan->is_again = true; /* until it is up, or given up */
+    }
+    if (scan->only == TR_MEMBER_NONE && may_miss(quorum, scan)) {
+        scan->is_again = true;
+        scan->look_ms = quorum->time->now_ms + AGAIN_MS;
     }
 }
 

@@ -49,9 +49,12 @@ static void write_record(struct tr_replication *replication, const struct tr_req
     }
     enum tr_write_mode mode = is_create && !is_keyed ? TR_WRITE_CREATE : TR_WRITE_REPLACE;
     enum tr_frame_result result = tr_replica_take(replication, mode, true, whole, &ref);
-    TR_ASSERT(result == TR_RESULT_STORED || result == TR_RESULT_FULL); /* drawn, stamped above */
-    if (result == TR_RESULT_STORED)
-        answer_durable(replication, request, &whole->head, ref);
+    bool is_restored = request->kind == OPERATION_RESTORE && result != TR_RESULT_FULL;
+    /* Others are drawn, or stamped above what is there. */
+    TR_ASSERT(is_restored || result == TR_RESULT_STORED || result == TR_RESULT_FULL);
+    if (result != TR_RESULT_FULL)
+        answer_durable(replication, request, &whole->head,
+                       result == TR_RESULT_STORED ? ref : TR_ARENA_NONE);
     else
         answer(replication, request, TR_MEMORY_FULL, TR_ARENA_NONE, out);
 }
@@ -87,6 +90,7 @@ void tr_operation_locally(struct tr_replication *replication, const struct tr_re
     switch (request->kind) {
     case OPERATION_CREATE:
     case OPERATION_REPLACE:
+    case OPERATION_RESTORE:
         write_record(replication, request, whole, out);
         return;
     case OPERATION_READ:

@@ -32,6 +32,7 @@ _Static_assert(TR_LOG_NODES_MAX % 64 == 0, "a bit for each member fills whole wo
 enum tr_operation_kind {
     OPERATION_CREATE, /* under an id that was drawn; of a keyed record: unless there is one */
     OPERATION_REPLACE,
+    OPERATION_RESTORE, /* under the version that it had, unless something higher is there */
     OPERATION_READ,
     OPERATION_PERFORM, /* what the store alone understands, wherever records of the id are */
 };

@@ -47,6 +47,13 @@ static unsigned nodes_up(const struct tr_replication *replication)
     return count;
 }
 
+/* A create with a key, and what is restored, are as well done if something higher is there. */
+static bool gives_way(const struct tr_operation *operation)
+{
+    return operation->kind == OPERATION_RESTORE ||
+           (operation->kind == OPERATION_CREATE && !operation->is_drawn);
+}
+
 /* ---- its record ---- */
 
 /* Puts into `from` the nodes that may hold what this write replaces and cannot drop it now: they
@@ -75,7 +82,8 @@ static bool repack(struct tr_replication *replication, struct tr_operation *oper
     TR_ASSERT(operation->replica_count > 0 && operation->replica_count <= TR_SET_MAX);
     record->head.key.id = operation->id;
     record->head.order.version = operation->version;
-    record->head.order.version_node = replication->cluster->stamp_node;
+    if (operation->kind != OPERATION_RESTORE)
+        record->head.order.version_node = replication->cluster->stamp_node;
     record->head.replicas.count = operation->replica_count;
     memcpy(record->head.replicas.members, operation->replicas, sizeof operation->replicas);
     remember_absent(replication, operation, record);
@@ -262,9 +270,9 @@ static bool note_answer(struct tr_replication *replication, struct tr_operation 
         return true;
     case TR_RESULT_STALE:
     case TR_RESULT_EXISTS:
-        if (operation->kind != OPERATION_CREATE || operation->is_drawn)
+        if (!gives_way(operation))
             return false;
-        operation->above |= bit; /* another request with the same key */
+        operation->above |= bit;
         return true;
     case TR_RESULT_FULL:
     case TR_RESULT_NONE:
@@ -385,12 +393,12 @@ static void try_failed(struct tr_replication *replication, struct tr_operation *
 
 /* Whether a write that replaces something is about to go on without a node that it was sent to.
  * That node may hold a version that it gave out just before the request came, and no answer has
- * said so: stamped anew, by this node's clock of now, the write is above it. A create with a key
- * gives way to what is there instead. */
+ * said so: stamped anew, by this node's clock of now, the write is above it. One that gives way to
+ * what is there stays as it is. */
 static bool has_silent(const struct tr_operation *operation)
 {
     TR_ASSERT(operation->replica_count > 0 && operation->replica_count <= TR_SET_MAX);
-    bool is_replacing = operation->mode == TR_WRITE_REPLACE && operation->kind != OPERATION_CREATE;
+    bool is_replacing = operation->mode == TR_WRITE_REPLACE && !gives_way(operation);
     uint8_t answered = operation->done | operation->above | operation->failed;
     return is_replacing && answered != (uint8_t)((1u << operation->replica_count) - 1);
 }
@@ -519,10 +527,9 @@ void tr_write_contested(struct tr_replication *replication, struct tr_operation 
                         uint16_t member, const struct tr_whole *held, struct tr_effects *out)
 {
     TR_ASSERT(operation->stage == STAGE_DROPPING);
-    bool is_other = operation->kind == OPERATION_CREATE && !operation->is_drawn;
     if (!tr_operation_is_open(operation, member))
         return;
-    if (is_other) /* another with the same key */
+    if (gives_way(operation))
         tr_operation_dropped(replication, operation->number, member, out);
     else if (restart(replication, operation, TR_RESULT_STALE, held, out))
         send(replication, operation, out);

@@ -11,6 +11,7 @@ const char *tr_result_name(enum tr_result result)
         [TR_NO_DEAD_POP] = "no dead pop",
         [TR_FACTOR_DISAGREES] = "the factor disagrees",
         [TR_FACTOR_IS_FIXED] = "the factor is fixed",
+        [TR_VERSION_AHEAD] = "the version is ahead",
         [TR_RESYNC_INCOMPLETE] = "resync is incomplete",
         [TR_RESYNC_OTHER_VIEW] = "resync of another view",
         [TR_RESYNC_NO_NODE] = "resync of no node",

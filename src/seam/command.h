@@ -27,6 +27,7 @@ struct tr_query {
     bool has_cursor;
     bool wants_dead;
     bool wants_retrying;
+    bool wants_held; /* all timers that this node holds, for a backup */
     bool has_view;
     uint64_t cursor;
     uint64_t sequence;   /* 0: all of them */
@@ -44,6 +45,7 @@ enum tr_result {
     TR_NO_DEAD_POP,
     TR_FACTOR_DISAGREES, /* with the timer's id */
     TR_FACTOR_IS_FIXED,  /* the timer was made with another one */
+    TR_VERSION_AHEAD,    /* what is to be restored is of a time to come */
     TR_RESYNC_INCOMPLETE,
     TR_RESYNC_OTHER_VIEW,
     TR_RESYNC_NO_NODE,

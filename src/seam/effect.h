@@ -84,6 +84,7 @@ struct tr_effect {
             uint32_t count;
             bool has_more;
             bool is_resync; /* as nodes of the original want it */
+            bool is_held;   /* as a backup keeps it */
             uint64_t cursor;
         } page;
         struct {

@@ -29,6 +29,7 @@ enum tr_key_if {
     TR_IF_ABSENT,
     TR_IF_PRESENT,
     TR_IF_VERSION, /* it is exactly `version`, which is 0 of an absent key */
+    TR_IF_OLDER,   /* what is there, or has ended there, is older than `version` */
 };
 
 /* What becomes of the time at which a key expires. */
@@ -78,7 +79,8 @@ struct tr_key_result {
     bool was_there;
     struct tr_span value; /* of READ, and of what was there if that is wanted; of APPEND and PATCH
                            * the new one. Until the next command. */
-    int64_t number;       /* of ADD: the sum */
+    struct tr_span callback; /* of READ, as long */
+    int64_t number;          /* of ADD: the sum */
     tr_steady_ms expires_ms;
     uint64_t version;
     uint64_t batch; /* the reply waits until this one is durable */

@@ -159,6 +159,7 @@
     X(OTHER_EPOCH, "a node that is asked about a key has another roster")                          \
     X(EXCHANGED, "two nodes have exchanged all keys that they share")                              \
     X(MISSING_TOLD, "holders hear that another one lacks what was written")                        \
+    X(LEFT_HALF_WRITTEN, "nodes compare their keys, since one that was writing is lost")           \
     X(STRAY_DROPPED, "a pair that others hold is dropped")
 /* clang-format on */
 

@@ -57,6 +57,8 @@ static bool is_met(const struct verdict *verdict)
         return verdict->is_there;
     case TR_IF_VERSION:
         return verdict->is_there && !key->is_changed;
+    case TR_IF_OLDER: /* what is newer and has expired may be in the book, or not */
+        return !key->is_changed || (!verdict->is_there && verdict->result->outcome != TR_KEY_UNMET);
     }
     return false;
 }

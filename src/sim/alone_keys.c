@@ -136,6 +136,10 @@ static void draw_condition(struct alone *world)
     case 2:
         task->command.only_if = key->version != 0 ? TR_IF_VERSION : TR_IF_ANY;
         task->command.version = key->version;
+        if (key->version % 2 == 1) {
+            task->command.only_if = TR_IF_OLDER;
+            task->command.version++; /* than what was read: that is older */
+        }
         return;
     default:
         return;

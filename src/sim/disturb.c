@@ -85,6 +85,14 @@ static void crash_all(struct world *world)
     }
 }
 
+void sim_cut_power(struct world *world)
+{
+    if (world->power != POWER_ENDS)
+        return;
+    world->power = POWER_STAYS;
+    crash_all(world);
+}
+
 static void snap(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];

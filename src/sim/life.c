@@ -20,6 +20,7 @@
 #define FORGET_MS    75000
 #define FORGET_EVERY 16     /* lives */
 #define HEAL_MS      240000 /* after which everything must have come to its end */
+#define POWER_WRITES 60     /* between two moments at which all nodes lose their power */
 #define QUIET_MS     25000  /* for what nobody waits for: replaced timers, debts, strays */
 
 static void begin(struct world *world)
@@ -66,11 +67,15 @@ static void live(struct world *world)
     for (uint32_t i = 0; i < world->options->writes && world->model.broken == NULL; i++) {
         bool is_pause = sim_chance(world, 3);
         sim_advance(world, world->now_ms + sim_draw(world, is_pause ? 400 : 20));
+        sim_cut_power(world);
         sim_ask(world, (uint32_t)sim_draw(world, world->machine_count));
         if (world->pairs != NULL)
             sim_pairs_ask(world, (uint32_t)sim_draw(world, world->machine_count));
         if (sim_chance(world, 200))
             sim_collide(world);
+        bool ends = world->faults[SIM_ALL_CRASH] && world->pairs != NULL;
+        if (ends && i % POWER_WRITES == world->options->seed % POWER_WRITES)
+            world->power = POWER_ENDS_NEXT;
         sim_disturb(world);
         sim_scale(world);
         sim_pairs_operate(world);
@@ -85,6 +90,7 @@ static void live(struct world *world)
 static void heal_all(struct world *world)
 {
     world->is_healed = true;
+    world->power = POWER_STAYS;
     sim_trace(world, "everything heals");
     world->limits.memory = 0;
     for (uint32_t a = 0; a < world->machine_count; a++) {

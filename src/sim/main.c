@@ -36,7 +36,7 @@ static const char usage[] =
     "was\n"
     "  --mutant NAME    break a rule on purpose\n"
     "  --mutants        break one rule after the other, and say how soon it is found\n"
-    "  --scale N        from 3 to 4 nodes with N timers: what moves, and what that takes\n"
+    "  --scale N        from 3 to 4 nodes with N timers, or keys: what moves, and what that takes\n"
     "  --scenario FILE  play a scenario, and compare its trace with the one recorded in it\n"
     "  --record FILE    play a scenario, and record its trace\n";
 
@@ -335,7 +335,8 @@ int main(int argc, char **argv)
         return 2;
     }
     if (arguments.scale > 0)
-        return sim_scale_run(arguments.scale);
+        return arguments.options.has_keys ? sim_scale_keys_run(arguments.scale)
+                                          : sim_scale_run(arguments.scale);
     if (arguments.scenario != NULL)
         return sim_scenario_run(arguments.scenario, arguments.wants_record,
                                 arguments.options.mutant);

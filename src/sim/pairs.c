@@ -572,6 +572,8 @@ static void answer_write(struct world *world, const struct key_open *open,
     bool is_early = result->outcome == TR_KEY_DONE && result->batch > 0;
     write->is_acked = result->outcome == TR_KEY_DONE && !is_early;
     write->is_refused = !write->is_acked && !is_unknown && !is_early;
+    if (write->is_acked && world->power == POWER_ENDS_NEXT)
+        world->power = POWER_ENDS;
     write->version = result->version;
     sim_trace(world, "%s answers %u: %s, %llx", sim_name(open->machine), open->write,
               result->outcome == TR_KEY_REFUSED ? tr_result_name(result->refusal)

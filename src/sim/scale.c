@@ -105,8 +105,7 @@ static void free_places(struct places *places)
     free(places->lists);
 }
 
-/* Step 1, until all is rebalanced, and step 3. */
-static bool scale(struct world *world)
+bool sim_scale_join(struct world *world, bool (*is_done)(const struct world *world, uint32_t index))
 {
     uint64_t end_ms = world->now_ms + SETTLE_MS;
     for (unsigned step = 1; step <= 2; step++) {
@@ -128,7 +127,7 @@ static bool scale(struct world *world)
             sim_connect(world);
             is_balanced = true;
             for (uint32_t i = 0; i < 4; i++)
-                is_balanced &= sim_is_balanced(world, i);
+                is_balanced &= is_done(world, i);
         }
         if (!is_balanced)
             return false;
@@ -161,12 +160,12 @@ static int report(const struct world *world, const struct places *before,
     return share >= SHARE_MIN && share <= SHARE_MAX && elsewhere == 0 && lost == 0 ? 0 : 1;
 }
 
-int sim_scale_run(uint64_t timers)
+struct world *sim_scale_open(uint64_t records)
 {
-    struct sim_options options = {.seed = 1, .nodes = 3};
+    static const struct sim_options options = {.seed = 1, .nodes = 3};
     struct world *world = sim_world_new(&options);
     world->is_large = true;
-    world->memory_size = ((size_t)64 << 20) + timers * 400;
+    world->memory_size = ((size_t)64 << 20) + records * 400;
     world->segment_size = (size_t)16 << 20;
     world->messages_max = 65536;
     world->steps_most = UINT64_MAX;
@@ -183,13 +182,19 @@ int sim_scale_run(uint64_t timers)
         sim_advance(world, world->now_ms + 100);
         sim_connect(world);
     }
+    return world;
+}
+
+int sim_scale_run(uint64_t timers)
+{
+    struct world *world = sim_scale_open(timers);
     fill(world, timers);
     struct places before = new_places(world);
     struct places after = new_places(world);
     look(world, &before);
     uint64_t frames = world->result.frames;
     uint64_t bytes = world->frame_bytes;
-    bool is_balanced = scale(world);
+    bool is_balanced = sim_scale_join(world, sim_is_balanced);
     look(world, &after);
     int status =
         report(world, &before, &after, world->result.frames - frames, world->frame_bytes - bytes);

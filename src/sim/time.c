@@ -123,7 +123,7 @@ static uint32_t next_machine(const struct world *world, uint64_t *at_ms)
 
 void sim_advance(struct world *world, uint64_t limit_ms)
 {
-    while (world->model.broken == NULL) {
+    while (world->model.broken == NULL && world->power != POWER_ENDS) {
         uint64_t wake_ms = 0;
         uint32_t index = next_machine(world, &wake_ms);
         uint64_t next_ms = sim_queue_next_ms(&world->queue);
@@ -149,5 +149,6 @@ void sim_advance(struct world *world, uint64_t limit_ms)
         happen(world, &pending);
         free(pending.bytes);
     }
-    world->now_ms = limit_ms > world->now_ms ? limit_ms : world->now_ms;
+    if (world->power != POWER_ENDS)
+        world->now_ms = limit_ms > world->now_ms ? limit_ms : world->now_ms;
 }

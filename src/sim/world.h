@@ -91,6 +91,13 @@ struct sim_key_calls {
     void (*forsake)(struct world *world, uint32_t index); /* its node is gone */
 };
 
+/* Of all nodes at once. */
+enum sim_power {
+    POWER_STAYS,
+    POWER_ENDS_NEXT, /* where it hurts: when a write of a key is acknowledged next */
+    POWER_ENDS,      /* now */
+};
+
 struct world {
     const struct sim_options *options;
     struct tr_random random;
@@ -142,7 +149,8 @@ struct world {
     char uri[64];
     char key[32];
     char opaque[OPAQUE_MAX];
-    struct sim_pairs *pairs;               /* keys beside the timers; NULL: there are none */
+    struct sim_pairs *pairs; /* keys beside the timers; NULL: there are none */
+    enum sim_power power;
     const struct sim_key_calls *key_calls; /* whom answers about keys are for; NULL: nobody asks */
     bool needs_quorum;                     /* commands on keys that too few answer are refused */
 };
@@ -177,7 +185,9 @@ void sim_crash(struct world *world, uint32_t index, uint64_t down_ms);
 void sim_drain(struct world *world, uint32_t index);
 void sim_step(struct world *world, uint32_t index, struct tr_event *event);
 void sim_set_view(struct world *world, uint32_t index);
-bool sim_is_empty(const struct world *world, uint32_t index); /* it holds no timer */
+/* It has so many timers at most. */
+bool sim_is_empty(const struct world *world, uint32_t index,
+                  unsigned most); /* timers that it holds */
 bool sim_is_balanced(const struct world *world, uint32_t index);
 void sim_cover(struct world *world, uint32_t index); /* adds up what its node has been through */
 
@@ -228,6 +238,7 @@ void sim_scale(struct world *world);
 
 /* disturb.c */
 void sim_disturb(struct world *world);
+void sim_cut_power(struct world *world); /* if it is to be now */
 
 /* hostile.c */
 void sim_hostile(struct world *world);

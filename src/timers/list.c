@@ -28,6 +28,8 @@ static bool is_listed(const struct tr_timers *timers, tr_ref ref, const struct t
     if ((flags & TR_RECORD_TOMBSTONE) != 0 || ((flags & TR_RECORD_DEAD) != 0) != query->wants_dead)
         return false;
     tr_book_unpack(&timers->book, ref, &record);
+    if (query->wants_held)
+        return record.head.key.part == 0;
     if (!is_first_up(timers, &record))
         return false;
     bool is_retrying = record.head.order.attempt > 0 || record.head.key.part > 0;
@@ -103,6 +105,7 @@ void tr_list_page(struct tr_timers *timers, const struct tr_event *event, struct
     effect->of.page.refs = timers->page;
     effect->of.page.count = count;
     effect->of.page.is_resync = is_resync;
+    effect->of.page.is_held = query->wants_held;
     effect->of.page.has_more = has_more;
     effect->of.page.cursor = last;
 }

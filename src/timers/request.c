@@ -83,10 +83,12 @@ static void begin(const struct request *request, const struct tr_record *record)
     TR_ASSERT(record->head.factor > 0);
     const struct tr_event *event = request->event;
     enum tr_command command = event->of.request.command;
+    bool is_past = command == TR_COMMAND_REPLACE && event->of.request.body->past.version != 0;
     struct tr_request asked = {
         .kind = command == TR_COMMAND_CREATE    ? OPERATION_CREATE
                 : command == TR_COMMAND_READ    ? OPERATION_READ
                 : command == TR_COMMAND_REDRIVE ? OPERATION_PERFORM
+                : is_past                       ? OPERATION_RESTORE
                                                 : OPERATION_REPLACE,
         .token = event->of.request.token,
         .filter = command == TR_COMMAND_CREATE ? 0 : event->of.request.timer.replicas,
@@ -132,9 +134,53 @@ static uint64_t version_of(const struct tr_timers *timers, tr_timer_id id)
     return version;
 }
 
+/* Puts a timer back as it was in a backup, under the version that it had: what was written since
+ * then stays. What is due by now is so from the time it was due at, as after a restart. */
+static void restore(const struct request *request)
+{
+    struct tr_timers *timers = request->timers;
+    const struct tr_timer_text *text = &request->event->of.request.timer;
+    const struct tr_timer_body *body = request->event->of.request.body;
+    const struct tr_timer_past *past = &body->past;
+    const struct tr_time *time = timers->time;
+    struct tr_record record;
+    TR_ASSERT(past->version > 0 && past->sequence > 0);
+    if (body->factor > 0 && text->factor > 0 && body->factor != text->factor) {
+        answer(request, TR_FACTOR_DISAGREES);
+        return;
+    }
+    if (tr_clock_time_of(past->version) > time->steady_ms + TR_SKEW_MS) {
+        answer(request, TR_VERSION_AHEAD);
+        return;
+    }
+    fill(timers, body, &record);
+    record.head.key.id = text->id;
+    record.head.factor = text->factor > 0   ? text->factor
+                         : body->factor > 0 ? body->factor
+                                            : DEFAULT_FACTOR;
+    record.head.flags = past->is_keyed ? TR_RECORD_KEYED : 0;
+    record.head.order.version = past->version;
+    record.head.order.version_node = past->version_node;
+    record.head.order.sequence = past->sequence;
+    bool is_past = past->due_ms <= time->wall_ms;
+    uint64_t off_ms = is_past ? time->wall_ms - past->due_ms : past->due_ms - time->wall_ms;
+    uint64_t most_ms = is_past ? time->steady_ms / 2 : TR_INTERVAL_MAX;
+    off_ms = off_ms < most_ms ? off_ms : most_ms;
+    record.head.due_ms = time->steady_ms + (is_past ? 0 : off_ms);
+    record.head.lag_ms = is_past ? off_ms : 0;
+    if (!admit(request, tr_log_record_bound(&record) + TR_REDRIVE_ROOM, true))
+        return;
+    timers->stats.created++;
+    begin(request, &record);
+}
+
 static void replace(const struct request *request)
 {
     TR_ASSERT(request->event->of.request.body != NULL);
+    if (request->event->of.request.body->past.version != 0) {
+        restore(request);
+        return;
+    }
     struct tr_timers *timers = request->timers;
     const struct tr_timer_text *text = &request->event->of.request.timer;
     const struct tr_timer_body *body = request->event->of.request.body;

@@ -311,6 +311,97 @@ static bool read_statistics(struct body_reader *reader)
     return is_done;
 }
 
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool read_version(struct body_reader *reader)
+{
+    struct tr_span text = {NULL, 0};
+    if (!expect_string(reader, "restore.version", &text))
+        return false;
+    uint64_t version = 0;
+    bool is_good = text.size == 16;
+    for (size_t i = 0; i < text.size && is_good; i++) {
+        int digit = hex_digit(text.text[i]);
+        is_good = digit >= 0;
+        version = version << 4 | (uint64_t)(is_good ? digit : 0);
+    }
+    reader->out->past.version = version;
+    return (is_good && version > 0 && version <= INT64_MAX) ||
+           refuse(reader, "restore.version", " must be a version of 16 hexadecimal digits");
+}
+
+static bool read_past_number(struct body_reader *reader, const char *path, uint64_t most,
+                             uint64_t *number)
+{
+    enum tr_json_token token = tr_json_next(&reader->json);
+    if (token == TR_JSON_BAD)
+        return refuse_json(reader);
+    return (token == TR_JSON_NUMBER && tr_json_whole(reader->json.text, most, number)) ||
+           refuse(reader, path, " must be a whole number, as a backup has it");
+}
+
+/* Bytes that are no text, in hexadecimal digits: the value of a key that has expired. They take
+ * the place of their digits. */
+static bool read_past_opaque(struct body_reader *reader)
+{
+    struct tr_span text = {NULL, 0};
+    if (!expect_string(reader, "restore.opaque", &text))
+        return false;
+    char *bytes = (char *)(uintptr_t)text.text;
+    bool is_good = text.size % 2 == 0;
+    for (size_t i = 0; i < text.size / 2 && is_good; i++) {
+        int high = hex_digit(text.text[2 * i]);
+        int low = hex_digit(text.text[2 * i + 1]);
+        is_good = high >= 0 && low >= 0;
+        bytes[i] = (char)(high * 16 + low);
+    }
+    reader->out->past.opaque = (struct tr_span){bytes, text.size / 2};
+    return is_good || refuse(reader, "restore.opaque", " must be hexadecimal digits");
+}
+
+/* What GET /timers?scope=held shows: a timer is to go on from there. */
+static bool read_past(struct body_reader *reader)
+{
+    struct tr_timer_past *past = &reader->out->past;
+    struct members members;
+    members_init(&members, "restore");
+    bool is_done = false;
+    uint64_t node = 0;
+    uint64_t keyed = 0;
+    if (!expect_object(reader, "restore"))
+        return false;
+    while (next_member(reader, &members, &is_done)) {
+        struct tr_span name = reader->json.text;
+        bool is_read;
+        if (tr_span_equals(name, TR_SPAN("version")))
+            is_read = read_version(reader);
+        else if (tr_span_equals(name, TR_SPAN("node")))
+            is_read = read_past_number(reader, "restore.node", UINT16_MAX, &node);
+        else if (tr_span_equals(name, TR_SPAN("keyed")))
+            is_read = read_past_number(reader, "restore.keyed", 1, &keyed);
+        else if (tr_span_equals(name, TR_SPAN("sequence")))
+            is_read = read_past_number(reader, "restore.sequence", UINT32_MAX - 1, &past->sequence);
+        else if (tr_span_equals(name, TR_SPAN("opaque")))
+            is_read = read_past_opaque(reader);
+        else if (tr_span_equals(name, TR_SPAN("due")))
+            is_read = read_past_number(reader, "restore.due", TR_TIME_MAX, &past->due_ms);
+        else
+            is_read = skip_member(reader);
+        if (!is_read)
+            return false;
+    }
+    past->version_node = (uint16_t)node;
+    past->is_keyed = keyed != 0;
+    if (!is_done)
+        return false;
+    if (past->version == 0)
+        return refuse(reader, "restore.version", " is missing");
+    return past->due_ms > 0 || refuse(reader, "restore.due", " is missing");
+}
+
 static bool read_root(struct body_reader *reader)
 {
     static const struct {
@@ -321,7 +412,9 @@ static bool read_root(struct body_reader *reader)
         {{"callback", 8}, read_callback},
         {{"reliability", 11}, read_reliability},
         {{"statistics", 10}, read_statistics},
+        {{"restore", 7}, read_past},
     };
+    const unsigned count = sizeof objects / sizeof objects[0];
     struct members members;
     members_init(&members, "the body");
     bool is_done = false;
@@ -330,10 +423,10 @@ static bool read_root(struct body_reader *reader)
         return false;
     while (next_member(reader, &members, &is_done)) {
         unsigned i = 0;
-        while (i < 4 && !tr_span_equals(reader->json.text, objects[i].name))
+        while (i < count && !tr_span_equals(reader->json.text, objects[i].name))
             i++;
         seen |= 1u << i;
-        if (i < 4 ? !objects[i].read(reader) : !skip_member(reader))
+        if (i < count ? !objects[i].read(reader) : !skip_member(reader))
             return false;
     }
     if (!is_done)
@@ -373,6 +466,15 @@ static bool check_timing(struct body_reader *reader)
     return true;
 }
 
+static bool check_past(struct body_reader *reader)
+{
+    const struct tr_timer_body *out = reader->out;
+    uint64_t pops =
+        out->interval_ms > 0 && out->repeat_ms > 0 ? out->repeat_ms / out->interval_ms : 1;
+    return out->past.version == 0 || (out->past.sequence > 0 && out->past.sequence <= pops) ||
+           refuse(reader, "restore.sequence", " must be that of one of its pops");
+}
+
 static bool check_callback(struct body_reader *reader, size_t opaque_max)
 {
     struct tr_timer_body *out = reader->out;
@@ -380,6 +482,8 @@ static bool check_callback(struct body_reader *reader, size_t opaque_max)
         return refuse(reader, "callback.http.uri", " is missing");
     if (out->opaque.text == NULL)
         return refuse(reader, "callback.http.opaque", " is missing");
+    if (out->past.opaque.text != NULL)
+        out->opaque = out->past.opaque;
     const char *fault = tr_uri_parse(out->uri, &out->parts);
     if (fault != NULL)
         return refuse(reader, "callback.http.uri ", fault);
@@ -402,6 +506,8 @@ bool tr_timer_body_parse(char *body, size_t size, size_t opaque_max, struct tr_t
     out->uri = (struct tr_span){0};
     out->opaque = (struct tr_span){0};
     out->content_type = (struct tr_span){0};
+    out->past = (struct tr_timer_past){0};
     tr_json_init(&reader.json, body, size);
-    return read_root(&reader) && check_timing(&reader) && check_callback(&reader, opaque_max);
+    return read_root(&reader) && check_timing(&reader) && check_past(&reader) &&
+           check_callback(&reader, opaque_max);
 }

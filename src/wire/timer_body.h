@@ -9,6 +9,16 @@
 
 #define TR_INTERVAL_MAX ((uint64_t)1 << 45) /* milliseconds; 1,115 years */
 
+/* How a timer stood in a backup, to go on from there. */
+struct tr_timer_past {
+    uint64_t version; /* 0: not given */
+    uint16_t version_node;
+    bool is_keyed;
+    uint64_t sequence;
+    tr_wall_ms due_ms;
+    struct tr_span opaque; /* text NULL: that of the body is all */
+};
+
 /* Spans point into the body. */
 struct tr_timer_body {
     uint64_t interval_ms;
@@ -20,6 +30,7 @@ struct tr_timer_body {
     struct tr_span opaque;
     struct tr_span content_type; /* empty: not given */
     struct tr_tag tags[TR_TAGS_MAX];
+    struct tr_timer_past past;
 };
 
 /* Reads and checks a body, which is changed as it is read. False: `problem` says what is wrong. */

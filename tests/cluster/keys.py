@@ -59,6 +59,19 @@ def held(member: Member) -> list[str]:
         return sorted(client.execute_command("KEYSPACE KEYS", member.address))
 
 
+def count_misplaced(members: list[Member]) -> int:
+    """Keys that a node holds and should not, or the other way round."""
+    lists: dict[str, list[str]] = {}
+    found: Counter[str] = Counter()
+    with connect(members[0]) as client:
+        for member in members:
+            for key in client.execute_command("KEYSPACE KEYS", member.address):
+                if key not in lists:
+                    lists[key] = client.execute_command("KEYSPACE WHERE", key)
+                found[key] += 1 if member.address in lists[key] else -1000
+    return sum(found[key] != len(nodes) for key, nodes in lists.items())
+
+
 class Receiver:
     """Counts what is called, by its path."""
 

@@ -14,10 +14,13 @@ import time
 from pathlib import Path
 
 from cluster import SLOW, Cluster, Member, wait_for
-from crowd import Crowd, boot
+from crowd import Crowd
+from keys import connect, count_misplaced
+from tellers import Tellers
 
 NETWORK = "10.77.0"
 HUB = f"{NETWORK}.254"
+SECRET = "what the nodes know, and who may change them"
 
 
 def run(*words: str) -> None:
@@ -73,6 +76,9 @@ def play(kind: str, network: Network, cluster: Cluster) -> None:
         wait_for(node.is_ready, 30, f"{node.address} is ready: {node.log()[-1000:]}")
     crowd = Crowd([node.address for node in nodes], host=HUB)
     long = crowd.set_many(60, (30 * SLOW, 40 * SLOW))
+    with connect(nodes[0], password=SECRET) as client:
+        assert client.execute_command("CREATE KEYSPACE", 64, 2) == "OK"
+    tellers = Tellers([node.address for node in nodes], 300)
 
     if kind == "full":
         network.drop(0, [1, 2])
@@ -112,12 +118,19 @@ def play(kind: str, network: Network, cluster: Cluster) -> None:
     assert cluster.stood_still() or all(len(timer.pops) == 1 for timer in after), "after healing one pops"
     assert not any(timer.pops for timer in long[::2])
     crowd.close()
+    told = tellers.finish([node.address for node in nodes])
+    print("keys:", told)
+    assert not told["wrong"] and not told["undocumented"] and told["keys"] > 0
+    wait_for(lambda: count_misplaced(nodes) == 0, 30 * SLOW, "each key is where it belongs, and nowhere else")
 
 
 def main() -> int:
     kind, folder = sys.argv[1:]
     network = Network(3)
-    cluster = Cluster(Path(folder))
+    secret = Path(f"{folder}.secret")
+    secret.write_text(SECRET + "\n")
+    secret.chmod(0o600)
+    cluster = Cluster(Path(folder), shared=f"[cluster]\nsecret-file = {secret}\n")
     cluster.network = NETWORK
     try:
         play(kind, network, cluster)

@@ -4,13 +4,15 @@ is killed, stopped, joins or leaves."""
 
 import os
 import signal
+import subprocess
 import time
 
 import pytest
 import redis
 
 from cluster import SLOW, Cluster, wait_for
-from keys import Clerk, Receiver, connect, held, jenkins, keyspace, settled
+from keys import Clerk, Receiver, connect, count_misplaced, held, jenkins, keyspace, settled
+from tellers import Tellers
 
 MISSED = int(os.environ.get("TRYST_MISSED", "5000"))  # writes while a node is down; the long proofs set 100000
 SECONDS = float(os.environ.get("TRYST_KEY_SECONDS", "3"))  # between two faults
@@ -284,3 +286,55 @@ def test_a_callback_with_the_first_replica_gone(cluster, fault):
         assert not is_quiet or fault == "stop" or max(receiver.called.values()) == 1, receiver.called
     finally:
         receiver.close()
+
+
+@pytest.fixture
+def small_disk():
+    mounted = []
+
+    def mount(folder):
+        folder.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)], capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"a small disk cannot be mounted here: {done.stderr}")
+        mounted.append(folder)
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+def test_a_full_disk_loses_nothing_and_stops_nobody(cluster, small_disk):
+    nodes = cluster.add(3)
+    small_disk(nodes[2].folder / "data")
+    for node in nodes:
+        node.configure(nodes)
+        node.start(wait=False)
+    for node in nodes:
+        wait_for(node.is_ready, 30 * SLOW, f"{node.address} is ready")
+    with connect(nodes[0]) as client:
+        assert client.execute_command("CREATE KEYSPACE", 64, 2) == "OK"
+    tellers = Tellers([node.address for node in nodes], 300)
+    try:
+        time.sleep(SECONDS)
+        ballast = nodes[2].folder / "data" / "ballast"
+        with pytest.raises(OSError), open(ballast, "wb", buffering=0) as file:
+            while True:
+                file.write(b"b" * 65536)
+        before = tellers.count()["operations"]
+        with connect(nodes[0]) as client:
+            for i in range(3000):  # more than its log has room for
+                client.set(f"large-{i}", "v" * 4000)
+        wait_for(lambda: not nodes[2].is_ready(), 30 * SLOW, "it says that its disk is full")
+        time.sleep(SECONDS)
+        assert tellers.count()["operations"] > before
+        ballast.unlink()
+        wait_for(nodes[2].is_ready, 60 * SLOW, "it heals by itself")
+        time.sleep(SECONDS)
+        told = tellers.finish([node.address for node in nodes])
+    finally:
+        tellers.close()
+    print(told)
+    assert not told["wrong"]
+    assert set(told["undocumented"]) <= {"ERR the disk is full"}
+    wait_for(lambda: count_misplaced(nodes) == 0, 60 * SLOW, "each key is where it belongs, and nowhere else")

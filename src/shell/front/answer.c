@@ -150,8 +150,32 @@ static void put_members(struct tr_writer *out, const struct tr_node *node, const
     tr_put_text(out, "]");
 }
 
+/* How it stands, for a backup: a PUT with that puts it back. */
+static void put_past(struct tr_writer *out, const struct tr_node *node,
+                     const struct tr_record *record)
+{
+    tr_put_text(out, ",\"restore\":{\"version\":\"");
+    tr_put_hex(out, record->head.order.version, 16);
+    tr_put_text(out, "\",\"node\":");
+    tr_put_decimal(out, record->head.order.version_node);
+    tr_put_text(out, ",\"sequence\":");
+    tr_put_decimal(out, record->head.order.sequence);
+    tr_put_text(out, ",\"due\":");
+    tr_put_decimal(out, tr_node_wall(node, record->head.due_ms - record->head.lag_ms));
+    bool is_text = true;
+    for (size_t i = 0; i < record->opaque.size && is_text; i++)
+        is_text = (unsigned char)record->opaque.text[i] < 0x80;
+    if (!is_text) { /* JSON would not keep bytes that are no UTF-8 */
+        tr_put_text(out, ",\"opaque\":\"");
+        for (size_t i = 0; i < record->opaque.size; i++)
+            tr_put_hex(out, (unsigned char)record->opaque.text[i], 2);
+        tr_put_text(out, "\"");
+    }
+    tr_put_text(out, (record->head.flags & TR_RECORD_KEYED) != 0 ? ",\"keyed\":1}" : "}");
+}
+
 /* A record as GET shows it: what the client set, and where it stands. */
-static void put_timer(struct tr_writer *out, const struct tr_node *node, uint32_t ref)
+static void put_timer(struct tr_writer *out, const struct tr_node *node, uint32_t ref, bool is_held)
 {
     struct tr_record record;
     tr_node_record(node, ref, &record);
@@ -190,10 +214,12 @@ static void put_timer(struct tr_writer *out, const struct tr_node *node, uint32_
         tr_put_text(out, is_moving ? ",\"moving-from\":" : ",\"to-be-told\":");
         put_members(out, node, record.head.from.members, record.head.from.count);
     }
+    if (is_held)
+        put_past(out, node, &record);
     tr_put_text(out, "}");
 }
 
-/* At most what put_timer writes: every byte of a text may become six. */
+/* At most what put_timer writes: every byte of a text may become six, and two more in a backup. */
 static size_t timer_bound(const struct tr_node *node, uint32_t ref)
 {
     struct tr_record record;
@@ -201,7 +227,7 @@ static size_t timer_bound(const struct tr_node *node, uint32_t ref)
     return 2048 +
            6 * (size_t)TR_LOG_ADDRESS_MAX *
                (record.head.replicas.count + record.head.from.count + 1u) +
-           6 * (record.uri.size + record.opaque.size + record.content_type.size +
+           8 * (record.uri.size + record.opaque.size + record.content_type.size +
                 (size_t)record.tag_count * (TR_TAG_SIZE + 16));
 }
 
@@ -258,7 +284,7 @@ static void put_page(struct tr_answer *answer, const struct tr_node *node,
         if (is_resync)
             put_resync_timer(out, node, effect->of.page.refs[i]);
         else
-            put_timer(out, node, effect->of.page.refs[i]);
+            put_timer(out, node, effect->of.page.refs[i], effect->of.page.is_held);
         put++;
     }
     if (is_resync) {
@@ -298,7 +324,7 @@ void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
     if (effect->kind == TR_EFFECT_ANSWER_TIMER) {
         reset(answer, 200, "application/json");
         reserve(&answer->body, timer_bound(node, effect->of.timer.ref));
-        put_timer(&answer->body, node, effect->of.timer.ref);
+        put_timer(&answer->body, node, effect->of.timer.ref, false);
         tr_put_text(&answer->body, "\n");
     } else if (effect->kind == TR_EFFECT_ANSWER_PAGE) {
         reset(answer, 200, "application/json");

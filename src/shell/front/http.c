@@ -84,8 +84,11 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
                            "allows that");
             return;
         }
+        if (route->kind == TR_API_CREATE && server->body.past.version != 0) {
+            tr_http_refuse(connection, number, 400, "restore is for PUT: the timer has its id");
+            return;
+        }
         event.of.request.body = &server->body;
-
         event.of.request.key = tr_http_header(&connection->http, bytes, TR_HTTP_IDEMPOTENCY_KEY);
         if (event.of.request.key.text != NULL && event.of.request.key.size == 0) {
             tr_http_refuse(connection, number, 400, "Idempotency-Key must not be empty");

@@ -17,10 +17,17 @@ static bool read_set_options(struct tr_resp_call *call, struct tr_key_command *c
         struct tr_span word = call->arguments[i];
         bool has_next = i + 1 < call->count;
         enum tr_resp_unit this = tr_resp_unit_of(word);
-        if (tr_resp_is(word, "nx") && command->only_if != TR_IF_PRESENT) {
+        bool may_be = command->only_if == TR_IF_ANY;
+        if (tr_resp_is(word, "nx") && (may_be || command->only_if == TR_IF_ABSENT)) {
             command->only_if = TR_IF_ABSENT;
-        } else if (tr_resp_is(word, "xx") && command->only_if != TR_IF_ABSENT) {
+        } else if (tr_resp_is(word, "xx") && (may_be || command->only_if == TR_IF_PRESENT)) {
             command->only_if = TR_IF_PRESENT;
+        } else if (tr_resp_is(word, "older") && has_next && may_be) {
+            int64_t version = 0;
+            if (!tr_resp_get_integer(call, call->arguments[++i], &version))
+                return false;
+            command->only_if = TR_IF_OLDER;
+            command->version = version > 0 ? (uint64_t)version : 0;
         } else if (tr_resp_is(word, "get")) {
             command->wants_old = true;
         } else if (tr_resp_is(word, "keepttl") && unit == TR_UNIT_NONE) {
@@ -108,6 +115,28 @@ void tr_resp_get(struct tr_resp_call *call)
     struct tr_key_result result;
     if (tr_resp_read_key(call, call->arguments[1], &result))
         tr_resp_put_value(call, &result);
+}
+
+/* All that there is of a key, as a backup keeps it. */
+void tr_resp_keyspace_read(struct tr_resp_call *call)
+{
+    const struct tr_node *node = call->daemon->node;
+    struct tr_key_result result;
+    if (!tr_resp_read_key(call, call->arguments[2], &result))
+        return;
+    if (!result.was_there) {
+        tr_resp_put_null(call->out);
+        return;
+    }
+    bool expires = result.expires_ms != TR_NEVER;
+    tr_resp_put_array(call->out, 4);
+    tr_resp_put_bulk(call->out, result.value);
+    tr_resp_put_integer(call->out, expires ? (int64_t)tr_node_wall(node, result.expires_ms) : -1);
+    if (result.callback.size > 0)
+        tr_resp_put_bulk(call->out, result.callback);
+    else
+        tr_resp_put_null(call->out);
+    tr_resp_put_integer(call->out, (int64_t)result.version);
 }
 
 void tr_resp_getdel(struct tr_resp_call *call)

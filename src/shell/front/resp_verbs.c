@@ -105,6 +105,8 @@ const struct tr_resp_verb tr_resp_verbs[] = {
          "cluster", "7.0.0", tr_resp_keyspace, "How keys are spread over the nodes"),
     VERB("keyspace|keys", 3, "readonly", 0, 0, 0,
          "cluster", "7.0.0", tr_resp_keyspace_keys, "All keys that a node holds"),
+    VERB("keyspace|read", 3, "readonly", 2, 2, 1,
+         "cluster", "7.0.0", tr_resp_keyspace_read, "A key with all that there is of it"),
     VERB("keyspace|ring", 2, "loading stale", 0, 0, 0,
          "cluster", "7.0.0", tr_resp_keyspace_ring, "The positions of the ring"),
     VERB("keyspace|set", 4, "admin noscript", 0, 0, 0,

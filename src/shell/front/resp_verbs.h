@@ -85,6 +85,7 @@ void tr_resp_create_keyspace(struct tr_resp_call *call);
 void tr_resp_keyspace(struct tr_resp_call *call);
 void tr_resp_keyspace_set(struct tr_resp_call *call);
 void tr_resp_keyspace_where(struct tr_resp_call *call);
+void tr_resp_keyspace_read(struct tr_resp_call *call);
 void tr_resp_keyspace_ring(struct tr_resp_call *call);
 void tr_resp_join(struct tr_resp_call *call);
 void tr_resp_leave(struct tr_resp_call *call);

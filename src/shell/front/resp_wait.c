@@ -124,15 +124,21 @@ static void keep(struct tr_resp_asked *asked, const struct tr_key_result *result
     asked->result = *result;
     asked->result.batch = 0; /* who has answered has it in its log */
     asked->value = NULL;
-    if (result->value.size == 0)
+    size_t size = result->value.size + result->callback.size;
+    if (size == 0)
         return;
-    asked->value = malloc(result->value.size);
-    if (asked->value != NULL)
-        memcpy(asked->value, result->value.text, result->value.size);
-    else
+    asked->value = malloc(size);
+    if (asked->value == NULL) {
         asked->result =
             (struct tr_key_result){.outcome = TR_KEY_REFUSED, .refusal = TR_MEMORY_FULL};
+        return;
+    }
+    if (result->value.size > 0)
+        memcpy(asked->value, result->value.text, result->value.size);
+    if (result->callback.size > 0)
+        memcpy(asked->value + result->value.size, result->callback.text, result->callback.size);
     asked->result.value.text = asked->value;
+    asked->result.callback.text = asked->value + result->value.size;
 }
 
 /* A command that reads and writes may be under way while others on its key are begun. */

@@ -25,7 +25,7 @@ struct tr_resp_asked {
     bool is_change; /* by what is read: it is not overtaken on its way */
     uint64_t hash;  /* of its key */
     struct tr_key_result result;
-    char *value; /* of `result`, its own */
+    char *value; /* of `result`, and its callback behind it, their own */
     uint64_t cursor;
     uint32_t count; /* of a page: keys, in `result.value` */
 };

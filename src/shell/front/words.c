@@ -12,6 +12,8 @@ struct tr_words tr_words_of(enum tr_result result)
         [TR_FACTOR_DISAGREES] = {400, "reliability.replication-factor disagrees with the timer's "
                                       "id"},
         [TR_FACTOR_IS_FIXED] = {400, "the timer was made with another replication factor"},
+        [TR_VERSION_AHEAD] = {400, "restore.version is of a time to come: this node's clock is "
+                                   "behind that of the cluster the backup is of"},
         [TR_RESYNC_INCOMPLETE] = {400, "node-for-replicas and cluster-view-id go together"},
         [TR_RESYNC_OTHER_VIEW] = {400,
                                   "this node has another cluster-view-id; GET /cluster tells it"},
