@@ -11,6 +11,7 @@
 #define BAR       30
 #define DRAW_NS   100000000 /* at most every so often */
 #define LINE_SIZE 79
+#define PAUSE_MS  100
 
 enum option_id { OPTION_NODE = 1, OPTION_MERGE, OPTION_HELP };
 
@@ -20,6 +21,12 @@ static const struct tr_option options_of_backup[] = {
     {"--help", false, OPTION_HELP},
     {NULL, false, 0},
 };
+
+void tr_backup_pause(void)
+{
+    struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
+    nanosleep(&pause, NULL);
+}
 
 void tr_backup_progress(const char *what, uint64_t done, uint64_t all, bool is_last)
 {

@@ -18,7 +18,7 @@
 #define TR_CLI_BACKUP_H
 
 #include "base/bytes.h"
-#include "cli/node.h"
+#include "cli/members.h"
 
 #define TR_BACKUP_MAGIC      "TRYSTBK1"
 #define TR_BACKUP_MAGIC_SIZE 8
@@ -104,6 +104,12 @@ bool tr_backup_verify(const char *command, const char *path, struct tr_backup_co
 enum tr_exit tr_backup_create(const char *path, const char *node);
 enum tr_exit tr_backup_inspect(const char *path);
 enum tr_exit tr_backup_restore(const char *path, const char *node, bool is_merged);
+
+/* Of every node that answers. */
+bool tr_backup_put_timers(struct tr_backup_out *out, const struct tr_cluster_members *members);
+
+/* Before what was refused for a while is tried again. */
+void tr_backup_pause(void);
 
 /* A line that is drawn over and over on a terminal; nothing elsewhere. `all` 0: not known. */
 void tr_backup_progress(const char *what, uint64_t done, uint64_t all, bool is_last);

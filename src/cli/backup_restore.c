@@ -18,8 +18,7 @@
 #define COMMAND   "backup"
 #define BATCH     256               /* keys or timers that are sent at once, */
 #define BATCH_MAX ((size_t)1 << 20) /* or so many bytes */
-#define TRIES     300               /* of what is refused for a while, */
-#define PAUSE_MS  100               /* so long after each other */
+#define TRIES     300               /* of what is refused for a while */
 
 #define REFUSED_SAID 10 /* timers that are told of one by one */
 
@@ -120,12 +119,6 @@ static bool is_ready(const char *node, bool is_merged)
 }
 
 /* ---- sending ---- */
-
-static void pause_a_while(void)
-{
-    struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
-    nanosleep(&pause, NULL);
-}
 
 static struct tr_span word(const char *text)
 {
@@ -253,7 +246,7 @@ static bool send_batch(struct restoring *restoring, bool is_keys)
     bool is_left = restoring->count > 0;
     for (unsigned tries = 0; is_left; tries++) {
         if (tries > 0)
-            pause_a_while();
+            tr_backup_pause();
         bool is_sent = is_keys ? send_keys(restoring, &is_left) : send_timers(restoring, &is_left);
         if (!is_sent)
             return false;
