@@ -81,6 +81,7 @@ struct tr_message {
         bool has_record;         /* of ANSWER: what is held goes with it */
         enum tr_ask_mode ask;
         uint8_t places;     /* of MARK: those of the replica set that have the record */
+        bool is_decided;    /* of COPY: no fresh write that its coordinator may take back */
         bool is_taken_back; /* of DROP: that write alone, as if it had not been */
         bool is_wanted;     /* of DROPPED: it never was here, and is asked for */
     } of;

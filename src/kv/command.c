@@ -91,7 +91,7 @@ static bool clear_ended(struct task *task)
     if (tr_breaks(kv->trial, MUTANT_KEY_OVERWRITTEN))
         return true;
     bool is_flushed = tr_kv_book_version(&kv->book, task->ref) < kv->floor;
-    bool is_done = is_flushed ? tr_kv_expire_flushed(kv, task->ref)
+    bool is_done = is_flushed ? tr_kv_expire_flushed(kv, task->ref, true)
                               : tr_kv_expire(kv, task->ref, task->hash, true);
     if (is_done) /* it is gone, or a tombstone */
         task->ref = tr_kv_book_find(&kv->book, task->command->key, task->hash);

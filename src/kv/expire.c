@@ -103,13 +103,13 @@ static bool forget_end(struct tr_kv *kv, tr_ref ref, uint64_t hash)
     return true;
 }
 
-bool tr_kv_expire_flushed(struct tr_kv *kv, tr_ref ref)
+bool tr_kv_expire_flushed(struct tr_kv *kv, tr_ref ref, bool is_replaced)
 {
     struct tr_pair pair;
     tr_kv_book_unpack(&kv->book, ref, &pair);
     TR_ASSERT(pair.version < kv->floor);
     bool is_owed = pair.callback.size > 0 && pair.expires_ms < kv->floor_ms;
-    if (is_owed && !owe(kv, &pair, true))
+    if (is_owed && !owe(kv, &pair, is_replaced))
         return false;
     take_out(kv, ref, tr_kv_hash(pair.key), is_owed);
     return true;

@@ -40,6 +40,8 @@ static bool clear_expired(struct tr_kv *kv, tr_ref ref, uint64_t hash, const str
     bool is_owed = !held.is_end && !is_it && held.callback.size > 0 &&
                    tr_kv_has_expired(kv, held.expires_ms) &&
                    written_ms > held.expires_ms + kv->cluster->ahead_ms;
+    if (is_owed && held.version < kv->floor) /* unless it was flushed before it expired */
+        return tr_kv_expire_flushed(kv, ref, true);
     return !is_owed || tr_kv_expire(kv, ref, hash, true);
 }
 

@@ -385,7 +385,7 @@ static void flush_slice(struct tr_kv *kv)
             return;
         if (tr_kv_book_version(&kv->book, ref) >= kv->floor)
             continue;
-        if (tr_kv_expire_flushed(kv, ref))
+        if (tr_kv_expire_flushed(kv, ref, false))
             walk = tr_index_seek(&kv->book.index, hash); /* the index has changed */
         else
             kv->is_blocked = true;
@@ -421,7 +421,7 @@ static bool copy_one(struct tr_kv *kv, tr_ref ref)
 {
     struct tr_pair pair;
     tr_kv_book_unpack(&kv->book, ref, &pair);
-    if (pair.version < kv->floor && tr_kv_expire_flushed(kv, ref))
+    if (pair.version < kv->floor && tr_kv_expire_flushed(kv, ref, false))
         return true; /* else it is owed a callback, and stays as one that has expired */
     if (!tr_log_begin_copy(kv->log, tr_log_key_size(TR_LOG_KEY, &pair)))
         return false;

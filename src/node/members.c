@@ -17,7 +17,8 @@
 #include "replication/operation.h"
 #include "replication/rebalance.h"
 
-#define FLOOR_ROOM 64 /* of an entry that says that keys have ended */
+#define FLOOR_ROOM     64  /* of an entry that says that keys have ended */
+#define FLOOR_AGAIN_MS 200 /* until a floor that others do not have is asked for again */
 
 static void changed(void *context)
 {
@@ -244,6 +245,27 @@ static void mind_arrival(struct tr_node *node)
         tr_membership_set_arrived(&node->membership, true);
 }
 
+/* What has ended here by a flush that lost against another change of the same epoch, or by one
+ * from before there were other nodes, ends everywhere: this node takes it back from nobody. */
+static void mind_floor(struct tr_node *node)
+{
+    struct tr_membership *membership = &node->membership;
+    const struct tr_roster *roster = membership->roster;
+    uint16_t who = TR_MEMBER_NONE;
+    bool is_above = node->kv.floor > roster->floor && roster->count > 1 &&
+                    roster->keys.partitions > 0 && membership->is_arrived &&
+                    node->viewed_id == roster->id;
+    if (!is_above)
+        return;
+    if (node->time.now_ms >= node->floor_ms) {
+        tr_cover(&node->trial, RULE_FLOOR_AGAIN);
+        node->floor_ms = node->time.now_ms + FLOOR_AGAIN_MS;
+        tr_define_floor(membership, node->kv.floor, &who);
+    }
+    if (node->floor_ms < membership->look_ms)
+        membership->look_ms = node->floor_ms;
+}
+
 void tr_members_run(struct tr_node *node, struct tr_effects *out)
 {
     if (node->is_stop_logged)
@@ -253,6 +275,7 @@ void tr_members_run(struct tr_node *node, struct tr_effects *out)
     mind_guests(node);
     mind_arrival(node);
     tr_membership_run(&node->membership, is_settled(node));
+    mind_floor(node);
     if (node->is_view_due && tr_effects_has_room(out, 4))
         change_view(node, out);
 }

@@ -47,6 +47,7 @@ struct tr_node {
     bool is_guest;        /* of others, which are about to take it in */
     uint64_t viewed_id;   /* of the roster that the view is of */
     tr_mono_ms viewed_ms; /* since when */
+    tr_mono_ms floor_ms;  /* when it asks again that all keys below its floor end */
     uint64_t quiet_id;    /* of the roster: no request of an earlier one is under way */
     struct tr_replication replication;
     struct tr_pops pops;

@@ -5,6 +5,7 @@
 #include "cluster/member.h"
 #include "cluster/peer.h"
 #include "kv/merge.h"
+#include "kv/store.h"
 #include "quorum/mail.h"
 #include "quorum/operation.h"
 #include "quorum/replica.h"
@@ -259,12 +260,24 @@ static uint64_t operation_of(const struct tr_quorum *quorum, uint16_t peer)
     return TR_FOR_EXCHANGE | (uint64_t)quorum->exchanges[peer].round;
 }
 
-static void send_pair(struct tr_quorum *quorum, uint16_t peer, const struct tr_pair *pair)
+/* A key has expired whose callback those who stay owe: whoever had the key from this node now, and
+ * cannot reach them, would owe it once more. */
+static bool is_left_to_others(const struct tr_quorum *quorum, const struct tr_pair *pair)
+{
+    return quorum->cluster->members[0].role == TR_ROLE_LEAVING && quorum->membership->was_settled &&
+           !pair->is_end && pair->callback.size > 0 &&
+           tr_kv_has_expired(quorum->kv, pair->expires_ms);
+}
+
+static void send_pair(struct tr_quorum *quorum, uint16_t peer, const struct tr_pair *pair,
+                      uint64_t batch)
 {
     struct tr_exchange *exchange = &quorum->exchanges[peer];
     struct tr_key_entry entry = {
         .kind = TR_KEYS_WRITE, .operation = operation_of(quorum, peer), .pair = *pair};
-    if (tr_mail_send(quorum, peer, &entry, no_list))
+    if (is_left_to_others(quorum, pair))
+        return;
+    if (tr_mail_send_pair(quorum, peer, &entry, batch))
         exchange->open++;
     else
         exchange->has_failed = true;
@@ -311,7 +324,7 @@ static void compare(struct tr_quorum *quorum, uint16_t peer, const struct tr_key
         int above = has_any ? tr_pair_compare(tr_pair_order(&pair), order) : -1;
         bool is_over = order.version < quorum->kv->floor;
         if (above > 0)
-            send_pair(quorum, peer, &pair);
+            send_pair(quorum, peer, &pair, batch);
         else if (above < 0 && !is_over)
             want(quorum, peer, key);
     }
@@ -319,7 +332,7 @@ static void compare(struct tr_quorum *quorum, uint16_t peer, const struct tr_key
     struct walk walk = walk_from(quorum, peer, told->from, told->to);
     while (next_shared(&walk, UINT32_MAX, &pair)) {
         if (is_compared(quorum, &pair) && !is_listed(&at, walk.hash, pair.key))
-            send_pair(quorum, peer, &pair);
+            send_pair(quorum, peer, &pair, tr_kv_written(quorum->kv, walk.hash));
     }
 }
 
@@ -342,7 +355,8 @@ static void wanted(struct tr_quorum *quorum, uint16_t peer, const struct tr_key_
     struct tr_key_entry entry = {
         .kind = TR_KEYS_ANSWER, .operation = asked->operation, .answer = TR_ANSWER_NONE};
     uint64_t batch = 0;
-    if (tr_kv_look(quorum->kv, asked->pair.key, &entry.pair, &batch)) {
+    if (tr_kv_look(quorum->kv, asked->pair.key, &entry.pair, &batch) &&
+        !is_left_to_others(quorum, &entry.pair)) {
         entry.answer = TR_ANSWER_HELD;
         entry.has_pair = true;
         entry.known = tr_pair_order(&entry.pair);

@@ -99,6 +99,15 @@ bool tr_mail_promise(struct tr_quorum *quorum, uint16_t peer, uint64_t batch,
                                                .piece = piece});
 }
 
+bool tr_mail_send_pair(struct tr_quorum *quorum, uint16_t peer, const struct tr_key_entry *entry,
+                       uint64_t batch)
+{
+    struct tr_span none = {NULL, 0};
+    TR_ASSERT(entry->kind == TR_KEYS_WRITE);
+    return entry->pair.is_end ? tr_mail_promise(quorum, peer, batch, entry)
+                              : tr_mail_send(quorum, peer, entry, none);
+}
+
 bool tr_mail_promise_own(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
                          uint64_t batch)
 {

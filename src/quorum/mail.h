@@ -23,6 +23,9 @@ bool tr_mail_has_room(const struct tr_quorum *quorum, uint16_t peer);
 /* The same when `batch` of the log is durable. False: too many wait for that. */
 bool tr_mail_promise(struct tr_quorum *quorum, uint16_t peer, uint64_t batch,
                      const struct tr_key_entry *entry);
+/* A pair: the end of one only then, since what is owed for it is durable with it. */
+bool tr_mail_send_pair(struct tr_quorum *quorum, uint16_t peer, const struct tr_key_entry *entry,
+                       uint64_t batch);
 bool tr_mail_can_promise(const struct tr_quorum *quorum);
 /* This node's own copy counts for an operation then. */
 bool tr_mail_promise_own(struct tr_quorum *quorum, struct tr_quorum_operation *operation,

@@ -10,6 +10,7 @@
  * split they do not, and the higher order stays.
  */
 #include "cluster/clock.h"
+#include "cluster/peer.h"
 #include "kv/command.h"
 #include "kv/merge.h"
 #include "kv/store.h"
@@ -19,6 +20,8 @@
 #include "quorum/target.h"
 
 #define ATTEMPTS_MAX 32
+#define YIELD_AFTER  2
+#define YIELD_MS     5 /* beside two round trips */
 
 /* What a result points to is in the book, or in one buffer for all commands. */
 static bool keep_value(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
@@ -165,6 +168,20 @@ static bool is_included(const struct tr_quorum *quorum, const struct tr_quorum_o
                          : tr_pair_compare(maker->known, tr_pair_order(newer)) >= 0;
 }
 
+/* While the roster changes two nodes may carry out commands on one key, and each would find what
+ * the other has written meanwhile, again and again. The one with the lower number gives the other
+ * the time to be through. */
+static void yield(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
+{
+    tr_cover(quorum->trial, RULE_MODIFIER_YIELDED);
+    operation->target_count = 0; /* what is still said of this attempt counts for nothing */
+    operation->result.outcome = TR_KEY_AGAIN;
+    operation->again_ms = quorum->time->now_ms + 2 * tr_peers_trip(quorum->cluster) + YIELD_MS;
+    operation->look_ms = operation->again_ms;
+    if (operation->look_ms < quorum->look_ms)
+        quorum->look_ms = operation->look_ms;
+}
+
 /* Another node has something newer than what the command was carried out over. If that was stored
  * here already, under a higher order, what the other has is written over it first. */
 static void carry_out_again(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
@@ -190,6 +207,9 @@ static void carry_out_again(struct tr_quorum *quorum, struct tr_quorum_operation
     }
     if (operation->attempts >= ATTEMPTS_MAX || merge == TR_MERGE_FULL || merge == TR_MERGE_AGAIN)
         give_up(quorum, operation);
+    else if (operation->attempts >= YIELD_AFTER &&
+             newer->version_node > quorum->cluster->stamp_node)
+        yield(quorum, operation);
     else
         tr_modify_begin(quorum, operation);
 }
@@ -217,7 +237,7 @@ void tr_modify_go_on(struct tr_quorum *quorum, struct tr_quorum_operation *opera
                      struct tr_effects *out)
 {
     TR_ASSERT(operation->kind == QUORUM_MODIFY);
-    if (operation->is_answered)
+    if (operation->is_answered || quorum->time->now_ms < operation->again_ms)
         return;
     if (operation->result.outcome == TR_KEY_AGAIN) {
         tr_modify_begin(quorum, operation);

@@ -84,7 +84,9 @@ struct tr_quorum_operation *tr_quorum_find(struct tr_quorum *quorum, uint64_t nu
 void tr_quorum_chain(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
                      struct tr_span key)
 {
+    TR_ASSERT(!operation->is_chained);
     uint32_t index = index_of(quorum, operation);
+    operation->is_chained = true;
     operation->hash = tr_kv_hash(key);
     uint32_t *head = &quorum->chains[operation->hash & (TR_CHAINS - 1)];
     operation->chain = *head;
@@ -96,6 +98,7 @@ void tr_quorum_chain(struct tr_quorum *quorum, struct tr_quorum_operation *opera
 
 static void unchain(struct tr_quorum *quorum, const struct tr_quorum_operation *operation)
 {
+    TR_ASSERT(operation->is_chained);
     if (operation->chained != NONE)
         quorum->operations[operation->chained].chain = operation->chain;
     else
@@ -133,7 +136,7 @@ void tr_quorum_end(struct tr_quorum *quorum, struct tr_quorum_operation *operati
     give(quorum, &operation->pair);
     give(quorum, &operation->value);
     unlink_one(quorum, operation);
-    if (operation->kind == QUORUM_MODIFY)
+    if (operation->is_chained) /* not if there was no memory for its command */
         unchain(quorum, operation);
     operation->number = 0;
     operation->kind = QUORUM_FREE;

@@ -74,6 +74,7 @@ struct tr_quorum_operation {
     tr_mono_ms begun_ms;
     tr_mono_ms asked_ms; /* when somebody was asked last */
     tr_mono_ms look_ms;  /* when it is looked at next */
+    tr_mono_ms again_ms; /* until when it lets another node's command through */
     uint64_t batch;      /* of the log: what was stored here */
     uint64_t own_batch;  /* that is to be durable before this node counts */
     tr_ref command;      /* the command, encoded */
@@ -88,7 +89,8 @@ struct tr_quorum_operation {
     bool has_tried;      /* likewise: an attempt before has changed something */
     struct tr_pair_order known; /* likewise: others may have this, or what is older, */
     struct tr_pair_order since; /* or what this node has made of it from this one on */
-    uint64_t hash;              /* of its key; modifications are linked by that: */
+    bool is_chained;            /* modifications of one key find each other: */
+    uint64_t hash;              /* of their key, */
     uint32_t chain;             /* the next one, */
     uint32_t chained;           /* and the one before */
     struct tr_pair_order best;  /* of a read: the newest that was heard of, */

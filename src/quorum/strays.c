@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "quorum/strays.h"
 
+#include "cluster/member.h"
 #include "cluster/peer.h"
 #include "kv/merge.h"
 #include "kv/store.h"
@@ -53,6 +54,48 @@ static bool drop(struct tr_quorum *quorum, const struct tr_stray *stray)
     tr_cover(quorum->trial, RULE_STRAY_DROPPED);
     tr_kv_drop(kv, ref, stray->hash);
     return true;
+}
+
+/* A node that the roster does not name may never be linked to nodes that came after it. The next
+ * ones of the ring that it is linked to stand in for those, and pass on what they are given. */
+static void stand_in(const struct tr_quorum *quorum, struct tr_span key, struct tr_holders *holders)
+{
+    uint16_t members[TR_RING_WANT];
+    const struct tr_cluster *cluster = quorum->cluster;
+    struct tr_holders reached = {0};
+    if (tr_membership_is_in(quorum->membership))
+        return;
+    for (unsigned i = 0; i < holders->count; i++) {
+        if (tr_quorum_is_healthy(quorum, holders->members[i]))
+            reached.members[reached.count++] = holders->members[i];
+    }
+    if (reached.count == holders->count)
+        return;
+    unsigned count = tr_ring_list(cluster, &cluster->ring, key, TR_RING_WANT, members);
+    for (unsigned i = 0; i < count && reached.count < holders->count; i++) {
+        if (tr_quorum_is_healthy(quorum, members[i]) && !tr_holders_have(&reached, members[i]))
+            reached.members[reached.count++] = members[i];
+    }
+    if (reached.count == 0)
+        return;
+    *holders = reached;
+    tr_cover(quorum->trial, RULE_STRAY_PASSED);
+}
+
+/* Holders that a pair cannot be sent to are named to one that it is sent to. */
+static void tell_missing(struct tr_quorum *quorum, const struct tr_stray *stray, struct tr_span key,
+                         uint16_t told)
+{
+    struct tr_holders holders;
+    tr_ring_holders(quorum->cluster, key, &holders);
+    for (unsigned i = 0; i < holders.count; i++) {
+        struct tr_key_entry entry = {
+            .kind = TR_KEYS_MISSED,
+            .pair.key = tr_member_address(quorum->cluster, holders.members[i]),
+        };
+        if (!tr_holders_have(&stray->holders, holders.members[i]))
+            tr_mail_send(quorum, told, &entry, no_list);
+    }
 }
 
 static void offer(struct tr_quorum *quorum, struct tr_stray *stray, const struct tr_pair *pair)
@@ -115,6 +158,7 @@ static void walk_on(struct tr_quorum *quorum)
         tr_ring_holders(quorum->cluster, pair.key, &stray.holders);
         if (tr_holders_have(&stray.holders, 0) || strays->count == TR_STRAYS_MAX)
             continue;
+        stand_in(quorum, pair.key, &stray.holders);
         strays->items[strays->count] = stray;
         offer(quorum, &strays->items[strays->count++], &pair);
         strays->sent_ms = quorum->time->now_ms;
@@ -131,9 +175,12 @@ static void send(struct tr_quorum *quorum, struct tr_stray *stray)
     bool is_there = find(quorum, stray, &entry.pair) != TR_ARENA_NONE;
     for (unsigned i = 0; i < stray->holders.count; i++) {
         bool is_meant = (stray->lacks >> i & 1) != 0 && is_there;
-        if (is_meant && !tr_breaks(quorum->trial, MUTANT_HINT_KEPT) &&
-            tr_mail_send(quorum, stray->holders.members[i], &entry, no_list))
-            stray->asked |= (uint16_t)(1u << i);
+        if (!is_meant || tr_breaks(quorum->trial, MUTANT_HINT_KEPT) ||
+            !tr_mail_send_pair(quorum, stray->holders.members[i], &entry,
+                               tr_kv_written(quorum->kv, stray->hash)))
+            continue;
+        stray->asked |= (uint16_t)(1u << i);
+        tell_missing(quorum, stray, entry.pair.key, stray->holders.members[i]);
     }
     stray->lacks = 0;
 }

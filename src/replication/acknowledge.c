@@ -89,6 +89,25 @@ void tr_acknowledge_heard(struct tr_replication *replication, uint16_t peer,
                           !was_enough && tr_set_has_enough(replication, ref, &held));
 }
 
+/* Of the nodes that a write's coordinator says have the record, the first sends it at once to those
+ * that do not and are up here: they were not for the coordinator, which may have only just met
+ * them. */
+static void send_to_unmarked(struct tr_replication *replication, const struct tr_head *record,
+                             uint8_t mask)
+{
+    unsigned own = tr_set_place_of(record, 0);
+    uint8_t before = (uint8_t)((1u << own) - 1);
+    if (own == record->replicas.count || (mask & 1u << own) == 0 || (mask & before) != 0)
+        return;
+    for (unsigned i = 0; i < record->replicas.count; i++) {
+        uint16_t member = record->replicas.members[i];
+        if ((mask & 1u << i) != 0 || !tr_peer_is_up(replication->cluster, member))
+            continue;
+        tr_cover(replication->trial, RULE_UNMARKED);
+        tr_pending_send_decided(replication, member, record);
+    }
+}
+
 void tr_acknowledge_marked(struct tr_replication *replication, tr_ref ref,
                            const struct tr_head *named, uint8_t mask)
 {
@@ -105,5 +124,7 @@ void tr_acknowledge_marked(struct tr_replication *replication, tr_ref ref,
         tr_cover(replication->trial, RULE_MOVED_BEFORE);
         mask &= (uint8_t) ~(1u << tr_set_place_of(&held, ahead));
     }
-    tr_store_set_acked(replication->store, ref, tr_store_acked(replication->store, ref) | mask);
+    mask |= tr_store_acked(replication->store, ref);
+    tr_store_set_acked(replication->store, ref, mask);
+    send_to_unmarked(replication, &held, mask);
 }

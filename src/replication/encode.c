@@ -32,7 +32,8 @@ static tr_ref find_record(const struct tr_replication *replication,
     if (ref == TR_ARENA_NONE || (tr_store_state_of(store, ref) == TR_STORE_UNSAFE && !is_read))
         return TR_ARENA_NONE;
     tr_store_head(store, ref, head);
-    bool is_early = message->kind == MESSAGE_COPY && tr_pending_is_fresh(replication, head);
+    bool is_early = message->kind == MESSAGE_COPY && !message->of.is_decided &&
+                    tr_pending_is_fresh(replication, head);
     bool is_stored = message->kind == MESSAGE_COPY || message->kind == MESSAGE_OUTCOME;
     if (is_stored && is_beyond_unsafe(replication, head))
         return TR_ARENA_NONE;

@@ -81,6 +81,15 @@ void tr_pending_send_copy(struct tr_replication *replication, uint16_t peer,
                         (struct tr_message){.kind = MESSAGE_COPY, .key = record->key});
 }
 
+void tr_pending_send_decided(struct tr_replication *replication, uint16_t peer,
+                             const struct tr_head *record)
+{
+    TR_ASSERT(tr_is_other(replication, peer));
+    tr_replication_send(
+        replication, peer,
+        (struct tr_message){.kind = MESSAGE_COPY, .of.is_decided = true, .key = record->key});
+}
+
 void tr_pending_send_drop(struct tr_replication *replication, uint16_t peer,
                           const struct tr_head *record)
 {

@@ -48,6 +48,9 @@ void tr_pending_run(struct tr_replication *replication, uint16_t peer);
  * or, of what is pending, the one that it is. */
 void tr_pending_send_copy(struct tr_replication *replication, uint16_t peer,
                           const struct tr_head *head);
+/* A write that its coordinator has decided, however fresh it is. */
+void tr_pending_send_decided(struct tr_replication *replication, uint16_t peer,
+                             const struct tr_head *head);
 void tr_pending_send_drop(struct tr_replication *replication, uint16_t peer,
                           const struct tr_head *head);
 void tr_pending_send_take_back(struct tr_replication *replication, uint16_t peer,

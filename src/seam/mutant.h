@@ -62,6 +62,7 @@
 #define TR_RULES_LIST(X)                                                                           \
     X(HINTED, "a node is hinted")                                                                  \
     X(RETURNED, "a replica that was down or full when a write began is sent it at its end")        \
+    X(UNMARKED, "a replica that its coordinator could not reach is sent a write by another one")   \
     X(REDRAWN, "an id is drawn again since a replica is down")                                     \
     X(STALE, "a stamp is raised above one that is held")                                           \
     X(EXISTS, "an id is taken")                                                                    \
@@ -155,12 +156,15 @@
     X(KEY_HINTED, "a node stands in for one of a key's list")                                      \
     X(READ_REPAIR, "a read sends the newest to one that has less")                                 \
     X(CARRIED_OUT_AGAIN, "a command on a key is carried out again over something newer")           \
+    X(MODIFIER_YIELDED, "of two nodes that carry out commands on one key one waits")               \
     X(STAMPED_AGAIN, "a write of a key is stamped again, above what a node has")                   \
     X(OTHER_EPOCH, "a node that is asked about a key has another roster")                          \
     X(EXCHANGED, "two nodes have exchanged all keys that they share")                              \
     X(MISSING_TOLD, "holders hear that another one lacks what was written")                        \
     X(LEFT_HALF_WRITTEN, "nodes compare their keys, since one that was writing is lost")           \
-    X(STRAY_DROPPED, "a pair that others hold is dropped")
+    X(STRAY_PASSED, "what a node outside the roster holds is passed on by others")                 \
+    X(STRAY_DROPPED, "a pair that others hold is dropped")                                         \
+    X(FLOOR_AGAIN, "a flush that lost against another change is asked for again")
 /* clang-format on */
 
 #define TR_AS_MUTANT(name, text, what, lives) MUTANT_##name,

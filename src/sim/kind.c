@@ -94,6 +94,7 @@ static void draw_hardships(struct world *world)
     draw_latency(world);
     if (world->options->has_keys)
         faults[SIM_SPREAD] = sim_chance(world, 3);
+    faults[SIM_FLUSH] = world->options->has_flushes;
 }
 
 /* One store at most is lost in a life. */

@@ -53,7 +53,8 @@
     X(NEVER_BACK, "nodes that never come back")                                                    \
     X(HOURS, "clocks set by hours")                                                                \
     X(DAMAGE, "damaged logs")                                                                      \
-    X(SPREAD, "keys that are spread in another way")
+    X(SPREAD, "keys that are spread in another way")                                               \
+    X(FLUSH, "keys that are all ended at once")
 
 #define SIM_AS_FAULT(name, what) SIM_##name,
 enum sim_fault { SIM_FAULTS_LIST(SIM_AS_FAULT) SIM_FAULTS };
@@ -69,7 +70,8 @@ struct sim_options {
     bool is_sluggish;    /* links that stall, and nothing else that fails */
     bool is_full;        /* nodes restart onto disks that are full */
     bool is_hostile;     /* one node sends whatever it likes */
-    bool has_keys;       /* keys beside the timers */
+    bool has_keys;       /* keys beside the timers, */
+    bool has_flushes;    /* and FLUSHALL */
     bool is_verbose;     /* print the trace as it goes */
     bool is_quiet;       /* print nothing */
     enum tr_mutant mutant;

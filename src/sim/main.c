@@ -4,6 +4,7 @@
 #include "sim/scale.h"
 #include "sim/scenario.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include <unistd.h>
 
 #define MUTANT_SEEDS 1000 /* within which a mutant must be found */
-#define SLOW_MS      200  /* one way, in calm lives that are slow */
+#define LIFE_SECONDS 600
+#define SLOW_MS      200 /* one way, in calm lives that are slow */
 
 static const char usage[] =
     "usage: tryst-sim [OPTION...]\n"
@@ -32,6 +34,8 @@ static const char usage[] =
     "  --hostile        one node sends whatever it likes\n"
     "  --alone          lives of a single node\n"
     "  --keys           likewise, with keys beside the timers\n"
+    "  --keyspace       lives of a cluster with keys beside the timers\n"
+    "  --flushes        likewise, and all keys are ended now and then\n"
     "  --cover          print how often each fault and each rule was exercised; 1 if any never "
     "was\n"
     "  --mutant NAME    break a rule on purpose\n"
@@ -120,6 +124,8 @@ static bool read_flag(struct arguments *arguments, const char *name)
         arguments->is_alone = arguments->options.has_keys = true;
     else if (strcmp(name, "--keyspace") == 0)
         arguments->options.has_keys = true;
+    else if (strcmp(name, "--flushes") == 0)
+        arguments->options.has_keys = arguments->options.has_flushes = true;
     else if (strcmp(name, "--cover") == 0)
         arguments->wants_cover = true;
     else if (strcmp(name, "--mutants") == 0)
@@ -196,11 +202,15 @@ static void add_up(struct sim_result *total, const struct sim_result *result)
 }
 
 /* False: something was never tried. */
-static bool print_cover(const struct sim_result *total, bool has_keys)
+static bool print_cover(const struct sim_result *total, const struct sim_options *options)
 {
     unsigned missing = 0;
-    unsigned fault_count = has_keys ? SIM_FAULTS : SIM_SPREAD; /* those of keys are the last ones */
-    unsigned rule_count = has_keys ? RULE_COUNT : RULE_KEY_HINTED;
+    unsigned fault_count = options->has_flushes ? SIM_FAULTS /* those of keys are the last ones */
+                           : options->has_keys  ? SIM_FLUSH
+                                                : SIM_SPREAD;
+    unsigned rule_count = options->has_flushes ? RULE_COUNT
+                          : options->has_keys  ? RULE_FLOOR_AGAIN
+                                               : RULE_KEY_HINTED;
     for (unsigned i = 0; i < fault_count; i++) {
         missing += total->faults[i] == 0;
         printf("%12llu  %s\n", (unsigned long long)total->faults[i], faults[i]);
@@ -237,12 +247,31 @@ static void shorten(const struct sim_options *failed)
                              : "",
            failed->is_sluggish ? " --sluggish" : "", failed->is_hostile ? " --hostile" : "");
     if (failed->has_keys)
-        printf(" --keyspace");
+        printf(failed->has_flushes ? " --flushes" : " --keyspace");
     if (failed->nodes > 0)
         printf(" --nodes %u", failed->nodes);
     if (failed->latency_ms > 0)
         printf(" --latency %u", failed->latency_ms);
     printf("\n");
+}
+
+/* What is said if a life takes much longer than any does, on the slowest build. */
+static struct {
+    char text[64];
+    size_t size;
+} stuck;
+
+static void on_alarm(int number)
+{
+    (void)number;
+    _exit(write(STDOUT_FILENO, stuck.text, stuck.size) < 0 ? 2 : 1);
+}
+
+static void watch(uint64_t seed)
+{
+    stuck.size = (size_t)snprintf(stuck.text, sizeof stuck.text, "seed %llu: a step does not end\n",
+                                  (unsigned long long)seed);
+    alarm(LIFE_SECONDS);
 }
 
 static int run_seeds(struct arguments *arguments)
@@ -252,6 +281,7 @@ static int run_seeds(struct arguments *arguments)
     uint64_t passed = 0;
     for (uint64_t i = 0; i < arguments->seeds; i++) {
         options->seed = arguments->first + i;
+        watch(options->seed);
         struct sim_result result =
             arguments->is_alone ? sim_alone_run(options) : sim_life_run(options);
         passed += result.broken == NULL;
@@ -259,7 +289,8 @@ static int run_seeds(struct arguments *arguments)
         if (result.broken != NULL && !arguments->is_alone)
             shorten(options);
     }
-    bool is_covered = !arguments->wants_cover || print_cover(&total, options->has_keys);
+    alarm(0);
+    bool is_covered = !arguments->wants_cover || print_cover(&total, options);
     printf("%llu writes, %llu pops, %llu crashes, %llu steps, least lateness %llu ms, "
            "trace %016llx\n",
            (unsigned long long)total.timers, (unsigned long long)total.pops,
@@ -342,5 +373,6 @@ int main(int argc, char **argv)
                                 arguments.options.mutant);
     if (arguments.wants_mutants)
         return run_mutants(&arguments);
+    signal(SIGALRM, on_alarm);
     return run_seeds(&arguments);
 }
