@@ -31,6 +31,7 @@ struct tr_pair {
     uint64_t version;        /* a stamp: 48 bits of milliseconds, 16 of a counter */
     uint16_t version_node;   /* a hash of who gave it */
     bool is_end;             /* a tombstone: the key has ended, and it has no value */
+    bool is_owed;            /* likewise, as a node says it: what the key had is to be called yet */
     tr_steady_ms expires_ms; /* TR_NEVER: it does not. Of a tombstone: it may be forgotten then */
     struct tr_span callback; /* when it expires; empty: none */
     uint32_t segment;        /* of the log, where its full entry is; 24 bits */

@@ -84,7 +84,9 @@ bool tr_gossip_is_free(const struct tr_membership *membership)
 /* A node takes a higher roster of its own cluster. One of another cluster it takes if that names it
  * and nobody shares the one that it has; of two that nobody shares, the higher. Where nodes that
  * came at once share one, since their configurations name nodes that were there before them, it
- * takes the one that more of those have. One that has left, and holds nothing, takes any. */
+ * takes the one that more of those have, unless only one of the two clusters has keys. One that
+ * has left, and holds nothing, takes any; but where that is the configuration of a node that has
+ * lost its disk, say, it goes by what more nodes have, too. */
 static bool is_to_take(const struct tr_membership *membership, const struct tr_roster *roster,
                        bool is_shared)
 {
@@ -97,12 +99,16 @@ static bool is_to_take(const struct tr_membership *membership, const struct tr_r
     enum tr_role role = tr_roster_role(roster, membership->cluster->address);
     if (role == TR_ROLE_NONE || role == TR_ROLE_LOST)
         return false;
-    if (has_left(membership))
-        return membership->hooks.is_empty(membership->hooks.context);
-    if (!membership->is_shared)
-        return is_shared || is_higher || now->count <= 1;
     uint32_t theirs = count_of(membership, roster, roster->cluster);
     uint32_t ours = count_of(membership, roster, now->cluster);
+    if (has_left(membership))
+        return (role == TR_ROLE_JOINING || is_shared || theirs >= ours) &&
+               membership->hooks.is_empty(membership->hooks.context);
+    if (!membership->is_shared)
+        return is_shared || is_higher || now->count <= 1;
+    bool has_keys = now->keys.partitions > 0;
+    if (has_keys != (roster->keys.partitions > 0))
+        return !has_keys;
     return theirs > ours || (theirs == ours && roster->epoch > now->epoch);
 }
 

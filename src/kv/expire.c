@@ -87,6 +87,23 @@ bool tr_kv_expire(struct tr_kv *kv, tr_ref ref, uint64_t hash, bool is_replaced)
     return true;
 }
 
+bool tr_kv_is_owing(const struct tr_kv *kv, const struct tr_pair *tombstone)
+{
+    TR_ASSERT(tombstone->is_end);
+    return kv->hooks.is_owing(kv->hooks.context, tombstone);
+}
+
+bool tr_kv_owe_too(struct tr_kv *kv, tr_ref ref)
+{
+    struct tr_pair pair;
+    tr_kv_book_unpack(&kv->book, ref, &pair);
+    TR_ASSERT(!pair.is_end);
+    if (pair.callback.size == 0)
+        return true;
+    tr_cover(kv->trial, RULE_OWED_TOO);
+    return owe(kv, &pair, true);
+}
+
 /* A tombstone may be forgotten when all who hold the key know of the end, or have had a day to hear
  * of it. False: it is looked at again. */
 static bool forget_end(struct tr_kv *kv, tr_ref ref, uint64_t hash)

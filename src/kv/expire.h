@@ -17,6 +17,14 @@ bool tr_kv_expire(struct tr_kv *kv, tr_ref ref, uint64_t hash, bool is_replaced)
  * is owed. `is_replaced`, and false: likewise. */
 bool tr_kv_expire_flushed(struct tr_kv *kv, tr_ref ref, bool is_replaced);
 
+/* Whether the callback of a key that has ended is owed here, and not made yet. */
+bool tr_kv_is_owing(const struct tr_kv *kv, const struct tr_pair *tombstone);
+
+/* Another node owes the callback of the pair at `ref`, as one that has expired: this node owes it,
+ * too, under the same id, since the other one may be lost before it has made it, or has told
+ * anybody. False: that cannot be written down now. */
+bool tr_kv_owe_too(struct tr_kv *kv, tr_ref ref);
+
 /* What has expired by now, a slice of it in each step; then stale entries of the wheel. */
 void tr_kv_expire_run(struct tr_kv *kv);
 tr_mono_ms tr_kv_wake_at(const struct tr_kv *kv);

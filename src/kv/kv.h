@@ -47,6 +47,8 @@ struct tr_kv_stats {
 struct tr_kv_hooks {
     void *context;
     bool (*owe)(void *context, const struct tr_pair *pair, bool is_replaced);
+    /* Whether the callback of a key that has ended is owed here, and not made yet. */
+    bool (*is_owing)(void *context, const struct tr_pair *tombstone);
     /* Whether nobody can have a key any more that has ended. `is_known`: all who are to hold it
      * are known to know. */
     bool (*may_forget)(void *context, const struct tr_pair *tombstone, bool is_known);

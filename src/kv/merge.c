@@ -59,7 +59,9 @@ enum tr_merge tr_kv_merge(struct tr_kv *kv, const struct tr_pair *pair, uint64_t
         bool is_below = tr_pair_is_below(&held, pair) || tr_breaks(kv->trial, MUTANT_KEY_LATEST);
         if (!is_below)
             return tr_pair_is_below(pair, &held) ? TR_MERGE_ABOVE : TR_MERGE_HELD;
-        if (!clear_expired(kv, ref, hash, pair))
+        bool is_owed = pair->is_owed && held.version == pair->version &&
+                       held.version_node == pair->version_node;
+        if (is_owed ? !tr_kv_owe_too(kv, ref) : !clear_expired(kv, ref, hash, pair))
             return TR_MERGE_AGAIN;
         ref = tr_kv_book_find(&kv->book, pair->key, hash);
     }

@@ -173,7 +173,7 @@ bool tr_log_next_durable(struct tr_log *log, struct tr_waiting *waiting)
 
 void tr_log_write_batch(struct tr_log *log, struct tr_effects *out)
 {
-    TR_ASSERT(!log->is_writing && log->batch.size > 0);
+    TR_ASSERT(!log->is_writing && log->batch.size > 0 && log->segment <= log->allocated);
     log->is_unsealed = !log->is_sealing;
     log->is_sealing = false;
     log->written_ms = log->time->now_ms;

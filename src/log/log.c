@@ -9,10 +9,17 @@
 #define SEAL_MS   1000
 #define SEAL_SIZE 8
 
+/* A node that starts on a full disk has entries, and no segment yet that they could go to. */
+static bool can_write(const struct tr_log *log)
+{
+    return log->config.has_log && !log->is_writing && log->batch.size > 0 &&
+           log->segment <= log->allocated;
+}
+
 bool tr_log_is_idle(const struct tr_log *log)
 {
     TR_ASSERT(log->waiting_head <= log->waiting_tail);
-    return !log->is_writing && log->batch.size == 0 && log->waiting_head == log->waiting_tail;
+    return !log->is_writing && !can_write(log) && log->waiting_head == log->waiting_tail;
 }
 
 uint64_t tr_log_segment_count(const struct tr_log *log)
@@ -62,7 +69,7 @@ void tr_log_run(struct tr_log *log, bool may_write, struct tr_effects *out)
         return;
     if (may_write)
         seal(log);
-    if (may_write && !log->is_writing && log->batch.size > 0 && tr_effects_has_room(out, 1))
+    if (may_write && can_write(log) && tr_effects_has_room(out, 1))
         tr_log_write_batch(log, out);
     if (log->batch.size == 0)
         tr_log_roll(log, out);
@@ -78,8 +85,7 @@ bool tr_log_wants_tick(const struct tr_log *log)
     const struct tr_waiting *next =
         &log->waiting[log->waiting_head & (log->config.waiting_cap - 1)];
     bool has_answers = log->waiting_head < log->waiting_tail && next->batch <= log->durable;
-    bool can_write = log->config.has_log && !log->is_writing && log->batch.size > 0;
     bool can_reclaim = log->is_reclaiming && !log->is_writing && tr_log_is_open(log);
     bool can_remove = log->is_removing && log->durable >= log->remove_after;
-    return has_answers || can_write || can_reclaim || can_remove;
+    return has_answers || can_write(log) || can_reclaim || can_remove;
 }

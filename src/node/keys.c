@@ -113,11 +113,16 @@ static bool may_owe(const struct tr_node *node, struct tr_span key)
 }
 
 /* A key that has expired owes its callback once, under an id that follows from key and version. */
+static tr_timer_id owed_id(const struct tr_pair *pair)
+{
+    return tr_hash_mix(tr_kv_hash(pair->key) ^ tr_hash_mix(pair->version));
+}
+
 static bool owe(void *context, const struct tr_pair *pair, bool is_replaced)
 {
     struct tr_node *node = context;
     struct tr_owed owed = {
-        .id = tr_hash_mix(tr_kv_hash(pair->key) ^ tr_hash_mix(pair->version)),
+        .id = owed_id(pair),
         .uri = pair->callback,
         .opaque = pair->value,
         .due_ms = pair->expires_ms,
@@ -127,12 +132,19 @@ static bool owe(void *context, const struct tr_pair *pair, bool is_replaced)
     };
     bool is_leaving = node->cluster.members[0].role == TR_ROLE_LEAVING;
     if (is_leaving && node->membership.was_settled)
-        return false; /* those who stay have the key, too, and owe it */
+        return is_replaced; /* those who stay have the key, too, and owe it */
     if (!is_replaced && !may_owe(node, pair->key))
         return false;
     if (owed.due_ms > node->time.steady_ms) /* the clock was set back while the node was down */
         owed.due_ms = node->time.steady_ms;
     return tr_timers_owe(&node->timers, &owed, tr_log_key_size(TR_LOG_KEY_END, pair));
+}
+
+static bool is_owing(void *context, const struct tr_pair *tombstone)
+{
+    const struct tr_node *node = context;
+    return tr_timers_are_owing(&node->timers, owed_id(tombstone), tombstone->version,
+                               tombstone->version_node);
 }
 
 static bool may_forget(void *context, const struct tr_pair *tombstone, bool is_known)
@@ -151,7 +163,8 @@ static bool may_forget(void *context, const struct tr_pair *tombstone, bool is_k
 
 void tr_keys_hooks(struct tr_node *node)
 {
-    node->kv.hooks = (struct tr_kv_hooks){.context = node, .owe = owe, .may_forget = may_forget};
+    node->kv.hooks = (struct tr_kv_hooks){
+        .context = node, .owe = owe, .is_owing = is_owing, .may_forget = may_forget};
 }
 
 bool tr_node_is_replayed(const struct tr_node *node)

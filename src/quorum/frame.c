@@ -4,6 +4,7 @@
 #define HAS_EXPIRY   1
 #define HAS_CALLBACK 2
 #define IS_END       4
+#define IS_OWED      8
 
 #define IS_WANTED      1
 #define IS_CONDITIONAL 2
@@ -76,7 +77,7 @@ static void put_pair(struct tr_writer *out, const struct tr_pair *pair)
     put_order(out, tr_pair_order(pair));
     tr_put_number(out,
                   (has_expiry ? HAS_EXPIRY : 0u) | (pair->callback.size > 0 ? HAS_CALLBACK : 0u) |
-                      (pair->is_end ? IS_END : 0u),
+                      (pair->is_end ? IS_END : 0u) | (pair->is_end && pair->is_owed ? IS_OWED : 0u),
                   1);
     if (has_expiry)
         tr_put_number(out, pair->expires_ms < TR_TIME_MAX ? pair->expires_ms : TR_TIME_MAX, 8);
@@ -97,14 +98,16 @@ static void get_pair(struct tr_reader *in, const struct tr_key_frame *head, tr_s
     pair->version_node = order.node;
     uint64_t flags = tr_get_number(in, 1);
     pair->is_end = (flags & IS_END) != 0;
+    pair->is_owed = (flags & IS_OWED) != 0;
     if ((flags & HAS_EXPIRY) != 0)
         pair->expires_ms = get_time(in, head, now_ms);
     if ((flags & HAS_CALLBACK) != 0)
         pair->callback = tr_get_span(in);
     if (!pair->is_end)
         pair->value = tr_get_span(in);
-    bool is_flagged_well = flags <= (HAS_EXPIRY | HAS_CALLBACK | IS_END) &&
-                           (!pair->is_end || flags == IS_END) &&
+    bool is_flagged_well = flags <= (HAS_EXPIRY | HAS_CALLBACK | IS_END | IS_OWED) &&
+                           (!pair->is_end || (flags & ~(uint64_t)IS_OWED) == IS_END) &&
+                           (!pair->is_owed || pair->is_end) &&
                            ((flags & HAS_CALLBACK) == 0 || (flags & HAS_EXPIRY) != 0);
     in->is_short |= !is_flagged_well || pair->version == 0 || pair->value.size > TR_VALUE_MAX ||
                     pair->callback.size > TR_URI_MAX;

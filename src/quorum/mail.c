@@ -2,9 +2,24 @@
 #include "quorum/mail.h"
 
 #include "cluster/outbox.h"
+#include "kv/expire.h"
 
 #define FRAME_SIZE 65536 /* bytes after which a frame takes no more entries */
 #define HEAD_SIZE  4     /* of a piece: how many bytes follow */
+
+/* Whoever is told that a key has ended is told whether its callback is still to be made. */
+static void put(const struct tr_quorum *quorum, struct tr_writer *out,
+                const struct tr_key_entry *entry, struct tr_span list)
+{
+    bool has_end = entry->pair.is_end && (entry->kind == TR_KEYS_WRITE || entry->has_pair);
+    if (has_end && tr_kv_is_owing(quorum->kv, &entry->pair)) {
+        struct tr_key_entry said = *entry;
+        said.pair.is_owed = true;
+        tr_keys_put(out, &said, list);
+    } else {
+        tr_keys_put(out, entry, list);
+    }
+}
 
 tr_ref tr_mail_encode(struct tr_quorum *quorum, const struct tr_key_entry *entry,
                       struct tr_span list)
@@ -15,7 +30,7 @@ tr_ref tr_mail_encode(struct tr_quorum *quorum, const struct tr_key_entry *entry
         return piece;
     uint8_t *bytes = tr_arena_at(quorum->arena, piece);
     struct tr_writer out = tr_writer_on(bytes + HEAD_SIZE, bound);
-    tr_keys_put(&out, entry, list);
+    put(quorum, &out, entry, list);
     TR_ASSERT(!out.is_full);
     tr_store(bytes, out.size, HEAD_SIZE);
     return piece;

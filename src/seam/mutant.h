@@ -162,6 +162,7 @@
     X(EXCHANGED, "two nodes have exchanged all keys that they share")                              \
     X(MISSING_TOLD, "holders hear that another one lacks what was written")                        \
     X(LEFT_HALF_WRITTEN, "nodes compare their keys, since one that was writing is lost")           \
+    X(OWED_TOO, "a callback that another node owes is owed by who hears of the end, too")          \
     X(STRAY_PASSED, "what a node outside the roster holds is passed on by others")                 \
     X(STRAY_DROPPED, "a pair that others hold is dropped")                                         \
     X(FLOOR_AGAIN, "a flush that lost against another change is asked for again")

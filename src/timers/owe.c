@@ -7,27 +7,36 @@
 #include "timers/store.h"
 
 /* Whether this very debt is, or was, owed here. */
-static bool is_owed(const struct tr_timers *timers, tr_ref ref, const struct tr_owed *owed)
+static bool is_it(const struct tr_timers *timers, tr_ref ref, uint64_t version,
+                  uint16_t version_node)
 {
-    struct tr_record record;
-    tr_book_unpack(&timers->book, ref, &record);
-    return record.head.order.version == owed->version &&
-           record.head.order.version_node == owed->version_node;
+    struct tr_head head;
+    tr_book_head(&timers->book, ref, &head);
+    return head.order.version == version && head.order.version_node == version_node;
 }
 
-/* An id that no timer has: a client may have given one the id that follows from the debt. False: it
- * is owed already, others have said so. */
-static bool find_id(const struct tr_timers *timers, const struct tr_owed *owed, tr_timer_id *id)
+/* A client may have given a timer the id that follows from a debt, which has the next one then.
+ * Returns its record, or TR_ARENA_NONE: it is not here, and `id` is the one that it is to have. */
+static tr_ref find(const struct tr_timers *timers, uint64_t version, uint16_t version_node,
+                   tr_timer_id *id)
 {
-    *id = owed->id;
     while (true) {
         tr_ref ref = *id != 0 ? tr_book_find_whole(&timers->book, *id) : TR_ARENA_NONE;
-        if (*id != 0 && ref == TR_ARENA_NONE)
-            return true;
-        if (ref != TR_ARENA_NONE && is_owed(timers, ref, owed))
-            return false;
+        if (*id != 0 && (ref == TR_ARENA_NONE || is_it(timers, ref, version, version_node)))
+            return ref;
         *id = tr_hash_mix(*id + 1);
     }
+}
+
+bool tr_timers_are_owing(const struct tr_timers *timers, tr_timer_id id, uint64_t version,
+                         uint16_t version_node)
+{
+    struct tr_head head;
+    tr_ref ref = find(timers, version, version_node, &id);
+    if (ref == TR_ARENA_NONE)
+        return false;
+    tr_book_head(&timers->book, ref, &head);
+    return (head.flags & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) == 0;
 }
 
 /* What becomes of it when it is durable: others that owe it, too, are sent it. */
@@ -66,8 +75,9 @@ bool tr_timers_owe(struct tr_timers *timers, const struct tr_owed *owed, size_t 
     if (!tr_log_can_wait(timers->log, 1) ||
         !tr_log_has_room(timers->log, tr_log_record_bound(&record) + size, false))
         return false;
-    if (!find_id(timers, owed, &record.head.key.id))
-        return true;
+    record.head.key.id = owed->id;
+    if (find(timers, owed->version, owed->version_node, &record.head.key.id) != TR_ARENA_NONE)
+        return true; /* it is owed already, others have said so */
     if (tr_dropped_find(timers->replication, &record.head) != NULL)
         return true; /* others owed it, and have moved it to where it belongs */
     bool is_lent = timers->arena->lent > 0; /* for keys that are set together */

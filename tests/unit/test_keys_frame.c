@@ -79,6 +79,19 @@ static void a_write_on_a_condition_says_over_what(void **state)
     assert_int_equal(tr_pair_compare(read.since, entry.since), 0);
 }
 
+static void an_end_says_whether_its_callback_is_owed(void **state)
+{
+    (void)state;
+    struct tr_key_entry entry = {
+        .kind = TR_KEYS_WRITE,
+        .pair = {.key = {"k", 1}, .version = 5, .is_end = true, .expires_ms = TR_NEVER},
+    };
+    assert_false(turn(&entry, span("")).pair.is_owed);
+    entry.pair.is_owed = true;
+    struct tr_key_entry read = turn(&entry, span(""));
+    assert_true(read.pair.is_end && read.pair.is_owed);
+}
+
 static void answers_have_an_order_and_perhaps_a_pair(void **state)
 {
     (void)state;
@@ -177,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_write_has_its_pair_with_the_time_that_is_left),
         TEST(a_write_on_a_condition_says_over_what),
+        TEST(an_end_says_whether_its_callback_is_owed),
         TEST(answers_have_an_order_and_perhaps_a_pair),
         TEST(a_command_and_its_result_are_whole),
         TEST(lists_are_read_one_by_one),
