@@ -331,10 +331,17 @@ void tr_kv_recount(struct tr_kv *kv)
     }
 }
 
-static void set_floor(struct tr_kv *kv, uint64_t floor)
+/* When others gave a floor, by the clock here: it may be heard of long after that. */
+static tr_steady_ms time_of(const struct tr_kv *kv, uint64_t floor)
+{
+    tr_steady_ms given_ms = tr_clock_time_of(floor);
+    return given_ms > kv->cluster->ahead_ms ? given_ms - kv->cluster->ahead_ms : 0;
+}
+
+static void set_floor(struct tr_kv *kv, uint64_t floor, tr_steady_ms at_ms)
 {
     kv->floor = floor;
-    kv->floor_ms = kv->time->steady_ms;
+    kv->floor_ms = at_ms < kv->time->steady_ms ? at_ms : kv->time->steady_ms;
     kv->stats.keys = 0;
     kv->stats.bytes = 0;
     kv->stats.expiring = 0;
@@ -351,7 +358,7 @@ static void set_floor(struct tr_kv *kv, uint64_t floor)
 void tr_kv_flush(struct tr_kv *kv)
 {
     TR_ASSERT(!kv->is_flushing);
-    set_floor(kv, tr_clock_stamp(kv->cluster, kv->floor));
+    set_floor(kv, tr_clock_stamp(kv->cluster, kv->floor), kv->time->steady_ms);
 }
 
 void tr_kv_set_floor(struct tr_kv *kv, uint64_t floor)
@@ -359,7 +366,7 @@ void tr_kv_set_floor(struct tr_kv *kv, uint64_t floor)
     if (floor <= kv->floor)
         return;
     tr_kv_flush_finish(kv); /* what cannot be owed now is as if it had ended now */
-    set_floor(kv, floor);
+    set_floor(kv, floor, time_of(kv, floor));
     tr_kv_recount(kv); /* others may have written since it was asked for */
 }
 
@@ -367,7 +374,7 @@ void tr_kv_lower_floor(struct tr_kv *kv, uint64_t floor)
 {
     TR_ASSERT(kv->stats.keys == 0 && floor < kv->floor);
     tr_kv_flush_finish(kv);
-    set_floor(kv, floor);
+    set_floor(kv, floor, time_of(kv, floor));
     tr_kv_recount(kv);
 }
 

@@ -84,6 +84,16 @@ static bool may_others_be_behind(const struct tr_node *node)
     return node->time.now_ms < node->viewed_ms + spread_ms;
 }
 
+/* Whether this node holds a key only since the roster has changed: what it has of it may be from one
+ * who knew less than others. */
+static bool is_new_holder(const struct tr_node *node, const struct tr_holders *holders)
+{
+    unsigned place = 0;
+    while (place < holders->count && holders->members[place] != 0)
+        place++;
+    return node->cluster.old_ring.count > 0 && (holders->of_old >> place & 1) == 0;
+}
+
 /* Whether this node has heard of what others have written under a key: it may have been away when
  * the key was written anew. Who does not hold it hands it over first, if there is anybody. */
 static bool may_owe(const struct tr_node *node, struct tr_span key)
@@ -100,11 +110,7 @@ static bool may_owe(const struct tr_node *node, struct tr_span key)
         if (tr_quorum_is_healthy(&node->quorum, holders.members[i]))
             return false;
     }
-    unsigned place = 0;
-    while (place < holders.count && holders.members[place] != 0)
-        place++;
-    /* What it holds since the roster has changed it may have from one who knew less than others. */
-    bool is_new = node->cluster.old_ring.count > 0 && (holders.of_old >> place & 1) == 0;
+    bool is_new = is_new_holder(node, &holders);
     for (uint32_t i = 1; i < node->cluster.member_count; i++) {
         if (may_know_more(node, (uint16_t)i, &holders, is_new))
             return false;
@@ -112,12 +118,24 @@ static bool may_owe(const struct tr_node *node, struct tr_span key)
     return true;
 }
 
-/* A key that has expired owes its callback once, under an id that follows from key and version. */
+/* A key that was flushed, and had expired before that. Those who held it before the roster changed
+ * owe it; what they know of it is compared no more, so that one who holds it since then may not
+ * know that it is over. */
+static bool is_left_to_others(const struct tr_node *node, const struct tr_pair *pair)
+{
+    struct tr_holders holders;
+    if (pair->version >= node->kv.floor || !tr_ring_is_there(&node->cluster))
+        return false;
+    tr_ring_holders(&node->cluster, pair->key, &holders);
+    return tr_holders_have(&holders, 0) && is_new_holder(node, &holders);
+}
+
 static tr_timer_id owed_id(const struct tr_pair *pair)
 {
     return tr_hash_mix(tr_kv_hash(pair->key) ^ tr_hash_mix(pair->version));
 }
 
+/* A key that has expired owes its callback once, under an id that follows from key and version. */
 static bool owe(void *context, const struct tr_pair *pair, bool is_replaced)
 {
     struct tr_node *node = context;
@@ -133,6 +151,8 @@ static bool owe(void *context, const struct tr_pair *pair, bool is_replaced)
     bool is_leaving = node->cluster.members[0].role == TR_ROLE_LEAVING;
     if (is_leaving && node->membership.was_settled)
         return is_replaced; /* those who stay have the key, too, and owe it */
+    if (is_left_to_others(node, pair))
+        return true;
     if (!is_replaced && !may_owe(node, pair->key))
         return false;
     if (owed.due_ms > node->time.steady_ms) /* the clock was set back while the node was down */

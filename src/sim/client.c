@@ -134,6 +134,14 @@ static bool is_outdated(const struct world *world, uint32_t index)
     return !sim_is_current(world, index);
 }
 
+/* It is of no cluster yet, or of another one: nobody else hears what it is told. */
+static bool is_stranger(const struct world *world, uint32_t index)
+{
+    const struct tr_roster *roster = sim_roster(world);
+    return roster != NULL &&
+           tr_node_roster(world->machines[index].node)->cluster != roster->cluster;
+}
+
 /* It has not heard of the latest view, or does not see everybody. */
 static bool is_torn(const struct world *world, uint32_t index)
 {
@@ -167,6 +175,7 @@ static void race(struct world *world, uint32_t first)
     write->copies = sim_reach(world, index);
     write->is_torn = is_torn(world, index);
     write->is_outdated = is_outdated(world, index);
+    write->is_rash |= is_stranger(world, index);
     fill_body(world, number);
     event.of.request.token = ++world->token;
     event.of.request.command = is_cancel ? TR_COMMAND_CANCEL : TR_COMMAND_REPLACE;
