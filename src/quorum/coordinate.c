@@ -21,26 +21,40 @@ static const struct tr_span no_list = {NULL, 0};
 /* ---- going on ---- */
 
 static void ask_target(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
-                       struct tr_target *target)
+                       struct tr_target *target, const struct tr_pair *pair)
 {
     target->state = TARGET_ASKED;
     operation->asked_ms = quorum->time->now_ms;
     if (tr_quorum_is_write(operation))
-        tr_write_ask(quorum, operation, target);
+        tr_write_ask(quorum, operation, target, pair);
     else
         tr_read_ask_target(quorum, operation, target);
     operation->has_failed |= target->state == TARGET_FAILED;
+}
+
+static bool has_chosen(const struct tr_quorum_operation *operation)
+{
+    for (uint32_t i = 0; i < operation->target_count; i++) {
+        if (operation->targets[i].state == TARGET_CHOSEN)
+            return true;
+    }
+    return false;
 }
 
 /* Asks those who were chosen, and others for those who cannot be asked. */
 static void ask_chosen(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
 {
     struct tr_span key;
+    struct tr_pair pair;
     do {
         operation->has_failed = false;
+        if (!has_chosen(operation))
+            continue;
+        bool has_pair = !tr_quorum_is_write(operation) || tr_quorum_pair(quorum, operation, &pair);
+        TR_ASSERT(has_pair);
         for (uint32_t i = 0; i < operation->target_count; i++) {
             if (operation->targets[i].state == TARGET_CHOSEN)
-                ask_target(quorum, operation, &operation->targets[i]);
+                ask_target(quorum, operation, &operation->targets[i], &pair);
         }
     } while (operation->has_failed && tr_quorum_key(quorum, operation, &key) &&
              tr_quorum_choose_more(quorum, operation, key));
@@ -251,7 +265,11 @@ bool tr_quorum_ask(struct tr_quorum *quorum, uint64_t token, const struct tr_key
     }
     if (kind != QUORUM_CALL)
         ask_chosen(quorum, operation); /* in this step, so that what follows comes after it */
-    quorum->look_ms = quorum->time->now_ms;
+    /* A write that all were sent goes on when they answer; all others may go on at once. */
+    bool is_sent =
+        operation->kind == QUORUM_WRITE && operation->target_count > 0 && !operation->has_failed;
+    tr_mono_ms look_ms = is_sent ? operation->look_ms : quorum->time->now_ms;
+    quorum->look_ms = look_ms < quorum->look_ms ? look_ms : quorum->look_ms;
     return false;
 }
 

@@ -156,6 +156,7 @@ bool tr_quorum_keep_pair(struct tr_quorum *quorum, struct tr_quorum_operation *o
         return false;
     give(quorum, &operation->pair);
     operation->pair = piece;
+    operation->is_lasting = pair->expires_ms == TR_NEVER && !pair->is_end;
     return true;
 }
 

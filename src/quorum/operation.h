@@ -55,7 +55,7 @@ void tr_quorum_refuse(struct tr_quorum *quorum, struct tr_quorum_operation *oper
 
 /* The kinds of operations: asks a target, hears what it says, and goes on if it can. */
 void tr_write_ask(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
-                  struct tr_target *target);
+                  struct tr_target *target, const struct tr_pair *pair);
 void tr_write_heard(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
                     struct tr_target *target, const struct tr_key_entry *entry);
 void tr_write_go_on(struct tr_quorum *quorum, struct tr_quorum_operation *operation,

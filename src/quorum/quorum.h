@@ -80,6 +80,7 @@ struct tr_quorum_operation {
     tr_ref command;      /* the command, encoded */
     tr_ref pair;         /* encoded: of a write, what is written; of a read, the newest so far */
     tr_ref value;        /* of `result` */
+    bool is_lasting;     /* `pair` neither ends a key nor will end */
     bool is_answered;    /* whoever asked has heard */
     bool is_late;        /* it has waited for the silent once */
     bool has_failed;     /* a node has, since others were chosen in place of those that had */

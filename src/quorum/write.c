@@ -23,21 +23,26 @@ static void store_here(struct tr_quorum *quorum, struct tr_quorum_operation *ope
     quorum->strays.has_new |= is_here && target->is_hinted;
 }
 
-void tr_write_ask(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
-                  struct tr_target *target)
+static bool send(struct tr_quorum *quorum, const struct tr_quorum_operation *operation,
+                 const struct tr_target *target, const struct tr_pair *pair)
 {
     struct tr_key_entry entry = {
         .kind = TR_KEYS_WRITE,
         .operation = operation->number,
         .is_conditional = operation->kind == QUORUM_MODIFY,
+        .pair = *pair,
         .known = operation->known,
         .since = operation->since,
     };
-    bool has_pair = tr_quorum_pair(quorum, operation, &entry.pair);
-    TR_ASSERT(has_pair);
+    return tr_mail_send(quorum, target->member, &entry, no_list);
+}
+
+void tr_write_ask(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
+                  struct tr_target *target, const struct tr_pair *pair)
+{
     if (target->member == 0)
-        store_here(quorum, operation, target, &entry.pair);
-    else if (!tr_mail_send(quorum, target->member, &entry, no_list))
+        store_here(quorum, operation, target, pair);
+    else if (!send(quorum, operation, target, pair))
         target->state = TARGET_FAILED;
     target->may_have |= target->state != TARGET_FAILED;
     if (target->state == TARGET_FAILED && !target->is_hinted)
@@ -102,12 +107,14 @@ void tr_write_heard(struct tr_quorum *quorum, struct tr_quorum_operation *operat
 void tr_write_tell_known(struct tr_quorum *quorum, const struct tr_quorum_operation *operation)
 {
     struct tr_pair pair;
-    if (!tr_quorum_pair(quorum, operation, &pair) || (pair.expires_ms == TR_NEVER && !pair.is_end))
+    if (operation->is_lasting)
         return;
     for (uint32_t i = 0; i < operation->target_count; i++) {
         if (operation->targets[i].state != TARGET_ANSWERED || operation->targets[i].is_hinted)
             return;
     }
+    if (!tr_quorum_pair(quorum, operation, &pair))
+        return;
     struct tr_key_entry entry = {
         .kind = TR_KEYS_KNOWN, .pair.key = pair.key, .known = tr_pair_order(&pair)};
     for (uint32_t i = 0; i < operation->target_count; i++) {

@@ -67,6 +67,13 @@ struct tr_slot {
     uint32_t next_free;
 };
 
+/* Of a command of RESP, what follows from its description and is asked for each time. */
+struct tr_resp_traits {
+    uint8_t name_size;
+    bool is_container; /* its second word says what is meant */
+    bool is_about_keys;
+};
+
 struct tr_server {
     struct tr_daemon *daemon;
     struct tr_listener {
@@ -93,10 +100,11 @@ struct tr_server {
     uint64_t session_id;
     const struct tr_resp_verb *verbs[TR_RESP_SLOTS];
     const struct tr_resp_verb *verb_list;
-    uint64_t verb_counts[TR_RESP_SLOTS]; /* in the order of the list of verbs */
-    size_t kept;                         /* bytes of commands that are not whole, */
-    size_t unread;                       /* and of replies that are not sent, */
-    bool is_unread;                      /* of which there were too many */
+    uint64_t verb_counts[TR_RESP_SLOTS];              /* in the order of the list of verbs, */
+    struct tr_resp_traits verb_traits[TR_RESP_SLOTS]; /* as these are */
+    size_t kept;                                      /* bytes of commands that are not whole, */
+    size_t unread;                                    /* and of replies that are not sent, */
+    bool is_unread;                                   /* of which there were too many */
     struct tr_resp_command command;
     struct tr_resp_waits *waits;    /* commands that wait for other nodes */
     struct tr_connection *answered; /* those of which one has been answered */

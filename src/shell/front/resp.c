@@ -266,7 +266,10 @@ static size_t take_commands(struct tr_connection *connection, char *bytes, size_
         };
         session->asking = server->command.used;
         bool may_wait = call.count > 0 && (session->waits != NULL || tr_resp_is_spread(server));
-        enum tr_resp_begun begun = may_wait ? tr_resp_wait_begin(connection) : TR_BEGUN_NOWHERE;
+        if (may_wait)
+            call.verb = tr_resp_find(server, call.arguments, call.count);
+        enum tr_resp_begun begun =
+            may_wait ? tr_resp_wait_begin(connection, call.verb) : TR_BEGUN_NOWHERE;
         if (begun == TR_BEGUN_LATER || begun == TR_BEGUN_LOST) {
             session->is_blocked = begun == TR_BEGUN_LATER;
             session->out.is_lost |= begun == TR_BEGUN_LOST;

@@ -55,9 +55,10 @@ struct tr_resp_session {
     struct tr_resp_wait *waits; /* commands that wait for other nodes, in their order */
     struct tr_resp_wait *waits_last;
     uint32_t wait_count;
-    bool is_operator; /* it has said the cluster's secret */
-    bool is_blocked;  /* the next command is not begun before some of them have ended */
-    bool is_answered; /* one of them has been, */
+    uint32_t change_count; /* of them, those that were refused, and questions that change a key */
+    bool is_operator;      /* it has said the cluster's secret */
+    bool is_blocked;       /* the next command is not begun before some of them have ended */
+    bool is_answered;      /* one of them has been, */
     struct tr_connection *next_answered; /* as of these connections */
 };
 

@@ -25,6 +25,12 @@ void tr_resp_index(struct tr_server *server, const struct tr_resp_verb *list)
         while (server->verbs[slot] != NULL)
             slot = (slot + 1) % TR_RESP_SLOTS;
         server->verbs[slot] = verb;
+        server->verb_traits[verb - list] = (struct tr_resp_traits){
+            .name_size = (uint8_t)strlen(verb->name),
+            .is_container = tr_resp_is_container(verb),
+            .is_about_keys = verb->run != NULL && (strstr(verb->flags, "readonly") != NULL ||
+                                                   strstr(verb->flags, "write") != NULL),
+        };
     }
 }
 
@@ -34,15 +40,21 @@ bool tr_resp_is_container(const struct tr_resp_verb *verb)
            strcmp(verb->name, "keyspace") == 0;
 }
 
+const struct tr_resp_traits *tr_resp_traits(const struct tr_server *server,
+                                            const struct tr_resp_verb *verb)
+{
+    return &server->verb_traits[verb - server->verb_list];
+}
+
 /* A name in small letters; NULL: there is none of that name. */
 static const struct tr_resp_verb *find(const struct tr_server *server, const char *name,
                                        size_t size)
 {
     for (uint32_t slot = slot_of(name, size); server->verbs[slot] != NULL;
          slot = (slot + 1) % TR_RESP_SLOTS) {
-        const char *other = server->verbs[slot]->name;
-        if (strlen(other) == size && memcmp(other, name, size) == 0)
-            return server->verbs[slot];
+        const struct tr_resp_verb *verb = server->verbs[slot];
+        if (tr_resp_traits(server, verb)->name_size == size && memcmp(verb->name, name, size) == 0)
+            return verb;
     }
     return NULL;
 }
@@ -67,7 +79,7 @@ const struct tr_resp_verb *tr_resp_find(const struct tr_server *server, const st
     if (memchr(words[0].text, '|', words[0].size) != NULL || !spell(name, &size, words[0]))
         return NULL; /* a subcommand is two words */
     const struct tr_resp_verb *verb = find(server, name, size);
-    bool is_container = verb != NULL && tr_resp_is_container(verb);
+    bool is_container = verb != NULL && tr_resp_traits(server, verb)->is_container;
     if (!is_container || count < 2 || size == NAME_MAX_SIZE)
         return verb;
     name[size++] = '|';
@@ -136,11 +148,12 @@ static bool is_smuggled(struct tr_span name)
 void tr_resp_call(struct tr_resp_call *call)
 {
     struct tr_server *server = call->connection->server;
-    if (is_smuggled(call->arguments[0])) {
+    if (call->verb == NULL)
+        call->verb = tr_resp_find(server, call->arguments, call->count);
+    if (call->verb == NULL && is_smuggled(call->arguments[0])) {
         call->closes = true;
         return;
     }
-    call->verb = tr_resp_find(server, call->arguments, call->count);
     if (call->verb == NULL) {
         const struct tr_resp_verb *container = tr_resp_find(server, call->arguments, 1);
         if (container != NULL)

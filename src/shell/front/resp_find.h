@@ -25,8 +25,10 @@ void tr_resp_index(struct tr_server *server, const struct tr_resp_verb *list);
 const struct tr_resp_verb *tr_resp_find(const struct tr_server *server, const struct tr_span *words,
                                         uint32_t count);
 bool tr_resp_is_container(const struct tr_resp_verb *verb);
+const struct tr_resp_traits *tr_resp_traits(const struct tr_server *server,
+                                            const struct tr_resp_verb *verb);
 
-/* Finds the verb and carries it out, or says why not. */
+/* Finds the verb, if the call has none yet, and carries it out, or says why not. */
 void tr_resp_call(struct tr_resp_call *call);
 
 /* Commands carried out, by kind, as metrics. */

@@ -12,10 +12,19 @@
 
 void tr_resp_out_free(struct tr_resp_out *out)
 {
-    free(out->bytes);
+    if (!out->is_lent)
+        free(out->bytes);
+    out->is_lent = false;
     out->bytes = NULL;
     out->size = 0;
     out->cap = 0;
+}
+
+void tr_resp_out_lend(struct tr_resp_out *out, char *bytes, size_t size)
+{
+    out->bytes = bytes;
+    out->cap = size;
+    out->is_lent = true;
 }
 
 /* Room for so many more bytes; NULL: there is no memory. */
@@ -27,11 +36,14 @@ static char *reserve(struct tr_resp_out *out, size_t size)
     if (out->cap - out->size < size) {
         size_t cap = out->cap * 2 > FIRST_CAP ? out->cap * 2 : FIRST_CAP;
         cap = cap - out->size < size ? out->size + size : cap;
-        char *larger = realloc(out->bytes, cap);
+        char *larger = realloc(out->is_lent ? NULL : out->bytes, cap);
         if (larger == NULL) {
             out->is_lost = true;
             return NULL;
         }
+        if (out->is_lent)
+            memcpy(larger, out->bytes, out->size);
+        out->is_lent = false;
         out->bytes = larger;
         out->cap = cap;
     }

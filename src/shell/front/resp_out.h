@@ -16,6 +16,7 @@ struct tr_resp_out {
     char *bytes;
     size_t size;
     size_t cap;
+    bool is_lent;  /* somebody else's bytes, until they are too few */
     bool is_third; /* version 3 */
     bool is_lost;
     size_t limit;      /* of `size`; 0: none. What would go beyond it is not put, */
@@ -23,6 +24,10 @@ struct tr_resp_out {
 };
 
 void tr_resp_out_free(struct tr_resp_out *out);
+
+/* Puts what comes into these bytes for as long as they are enough, instead of its own. `out` has
+ * nothing yet. */
+void tr_resp_out_lend(struct tr_resp_out *out, char *bytes, size_t size);
 
 void tr_resp_put_raw(struct tr_resp_out *out, const char *bytes, size_t size);
 void tr_resp_put_simple(struct tr_resp_out *out, const char *text); /* OK, PONG, string … */

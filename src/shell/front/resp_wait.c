@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/front/resp_wait.h"
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "shell/front/resp_find.h"
 #include "shell/front/resp_verbs.h"
@@ -53,7 +54,8 @@ static void give_back(struct tr_server *server, struct tr_resp_wait *wait)
     struct tr_resp_waits *waits = server->waits;
     for (uint32_t i = 0; i < wait->asked_count; i++)
         free(wait->asked[i].value);
-    free(wait->asked);
+    if (wait->asked != &wait->first)
+        free(wait->asked);
     tr_resp_out_free(&wait->out);
     waits->table[wait->index] = NULL;
     waits->free[waits->free_count++] = wait->index;
@@ -77,7 +79,9 @@ static struct tr_resp_wait *take_copy(struct tr_server *server)
     *wait = (struct tr_resp_wait){.index = waits->free[--waits->free_count],
                                   .generation = ++waits->generation & 0xffffff,
                                   .arguments = (struct tr_span *)(wait + 1),
-                                  .count = command->count};
+                                  .count = command->count,
+                                  .asked_cap = 1};
+    wait->asked = &wait->first;
     char *text = (char *)(wait->arguments + command->count);
     for (uint32_t i = 0; i < command->count; i++) {
         struct tr_span from = command->arguments[i];
@@ -103,12 +107,15 @@ static uint64_t token_of(const struct tr_resp_wait *wait, uint32_t asked)
 static struct tr_resp_asked *add(struct tr_resp_wait *wait)
 {
     if (wait->asked_count == wait->asked_cap) {
-        uint32_t cap = wait->asked_cap > 0 ? 2 * wait->asked_cap : 1;
+        bool is_own = wait->asked != &wait->first;
+        uint32_t cap = 2 * wait->asked_cap;
         if (cap > ASKED_MASK)
             return NULL;
-        struct tr_resp_asked *larger = realloc(wait->asked, cap * sizeof *larger);
+        struct tr_resp_asked *larger = realloc(is_own ? wait->asked : NULL, cap * sizeof *larger);
         if (larger == NULL)
             return NULL;
+        if (!is_own)
+            *larger = wait->first;
         wait->asked = larger;
         wait->asked_cap = cap;
     }
@@ -149,6 +156,13 @@ static bool is_change(const struct tr_key_command *command)
     return command->verb != TR_KEY_READ && !is_plain;
 }
 
+static void refuse(const struct tr_resp_call *call)
+{
+    TR_ASSERT(!call->wait->is_refused);
+    call->wait->is_refused = true;
+    call->session->change_count++;
+}
+
 bool tr_resp_wait_ask(struct tr_resp_call *call, const struct tr_key_command *command,
                       struct tr_key_result *result)
 {
@@ -172,7 +186,7 @@ bool tr_resp_wait_ask(struct tr_resp_call *call, const struct tr_key_command *co
                     (result->outcome == TR_KEY_REFUSED && result->refusal == TR_TOO_MANY_REQUESTS));
     if (is_full) {
         wait->asked_count--;
-        wait->is_refused = true;
+        refuse(call);
         return false;
     }
     if (is_over) {
@@ -181,6 +195,7 @@ bool tr_resp_wait_ask(struct tr_resp_call *call, const struct tr_key_command *co
         return true;
     }
     asked->is_change = is_change(command);
+    call->session->change_count += asked->is_change;
     asked->hash = hash_of(command->key);
     wait->open++;
     return false;
@@ -206,7 +221,7 @@ bool tr_resp_wait_page(struct tr_resp_call *call, uint16_t only, uint64_t cursor
         tr_node_ask_keys(call->daemon->node, token_of(wait, number), only, cursor, count);
     if (refusal == TR_TOO_MANY_REQUESTS) {
         wait->asked_count--;
-        wait->is_refused = true;
+        refuse(call);
         return false;
     }
     if (refusal != TR_DONE) {
@@ -237,12 +252,16 @@ static void run(struct tr_resp_wait *wait)
         .connection = connection,
         .session = connection->resp,
         .daemon = connection->server->daemon,
+        .verb = wait->verb,
         .arguments = wait->arguments,
         .count = wait->count,
         .out = &wait->out,
         .wait = wait,
     };
+    if (wait->out.bytes == NULL)
+        tr_resp_out_lend(&wait->out, wait->reply, sizeof wait->reply);
     wait->given = 0;
+    call.session->change_count -= wait->is_refused;
     wait->is_refused = false;
     wait->out.is_third = connection->resp->out.is_third;
     tr_resp_run(&call);
@@ -253,14 +272,10 @@ static void run(struct tr_resp_wait *wait)
 
 /* ---- beginning ---- */
 
-static bool is_about_keys(const struct tr_resp_verb *verb)
-{
-    return verb != NULL && verb->run != NULL &&
-           (strstr(verb->flags, "readonly") != NULL || strstr(verb->flags, "write") != NULL);
-}
-
 static bool is_changing(const struct tr_resp_session *session, uint64_t hash)
 {
+    if (session->change_count == 0)
+        return false;
     for (const struct tr_resp_wait *wait = session->waits; wait != NULL; wait = wait->next) {
         if (wait->is_refused)
             return true; /* it has yet to be asked */
@@ -290,13 +305,13 @@ static bool may_begin(const struct tr_resp_session *session, const struct tr_res
     return true;
 }
 
-enum tr_resp_begun tr_resp_wait_begin(struct tr_connection *connection)
+enum tr_resp_begun tr_resp_wait_begin(struct tr_connection *connection,
+                                      const struct tr_resp_verb *verb)
 {
     struct tr_server *server = connection->server;
     struct tr_resp_session *session = connection->resp;
-    const struct tr_resp_verb *verb =
-        tr_resp_find(server, server->command.arguments, server->command.count);
-    bool is_spread = is_about_keys(verb) && tr_resp_is_spread(server);
+    bool is_spread =
+        verb != NULL && tr_resp_traits(server, verb)->is_about_keys && tr_resp_is_spread(server);
     if (!is_spread)
         return session->waits == NULL ? TR_BEGUN_NOWHERE : TR_BEGUN_LATER;
     if (!may_begin(session, verb, &server->command))
@@ -305,6 +320,7 @@ enum tr_resp_begun tr_resp_wait_begin(struct tr_connection *connection)
     if (wait == NULL)
         return session->waits == NULL ? TR_BEGUN_LOST : TR_BEGUN_LATER;
     wait->connection = connection;
+    wait->verb = verb;
     /* Two read first, and write what follows from that. */
     wait->is_alone = verb->first <= 0 || strcmp(verb->name, "incrbyfloat") == 0 ||
                      strcmp(verb->name, "getex") == 0;
@@ -356,6 +372,8 @@ void tr_resp_wait_answer(struct tr_server *server, const struct tr_effect *effec
         result = effect->of.key.result;
     }
     keep(asked, &result);
+    if (wait->connection != NULL)
+        wait->connection->resp->change_count -= asked->is_change;
     wait->open--;
     if (wait->open > 0)
         return;

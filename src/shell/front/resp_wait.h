@@ -18,6 +18,7 @@
 #include "shell/front/resp.h"
 
 #define TR_WAITS_MAX 65536
+#define REPLY_SIZE   48
 
 /* What was asked of the cluster, and the answer. */
 struct tr_resp_asked {
@@ -35,9 +36,11 @@ struct tr_resp_wait {
     struct tr_resp_wait *next;        /* of the connection */
     uint32_t index;                   /* in the server's table */
     uint32_t generation;
+    const struct tr_resp_verb *verb;
     struct tr_span *arguments;
     uint32_t count;
-    struct tr_resp_asked *asked;
+    struct tr_resp_asked first;  /* most commands ask once: */
+    struct tr_resp_asked *asked; /* this one, or as many as there are */
     uint32_t asked_count;
     uint32_t asked_cap;
     uint32_t open;     /* of them, those without an answer */
@@ -51,6 +54,7 @@ struct tr_resp_wait {
     uint64_t floor;    /* with this floor */
     uint64_t seed;     /* of what is drawn for it */
     struct tr_resp_out out;
+    char reply[REPLY_SIZE]; /* where the reply goes, if it is short */
 };
 
 struct tr_resp_waits {
@@ -73,7 +77,8 @@ enum tr_resp_begun {
 };
 
 /* Begins the command that was read last. */
-enum tr_resp_begun tr_resp_wait_begin(struct tr_connection *connection);
+enum tr_resp_begun tr_resp_wait_begin(struct tr_connection *connection,
+                                      const struct tr_resp_verb *verb);
 
 /* An answer, or a page, of the node. */
 void tr_resp_wait_answer(struct tr_server *server, const struct tr_effect *effect);
