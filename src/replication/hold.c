@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replication/hold.h"
 
+#include "cluster/peer.h"
 #include "replication/set.h"
 
 #define DECIDE_MOST_MS 1500
@@ -97,11 +98,14 @@ uint16_t tr_hold_who_is_ahead(const struct tr_replication *replication,
 
 /* ---- writes that are not decided ---- */
 
-/* How long a coordinator takes to decide; less than until the next in turn pops. */
+/* How long a coordinator takes to decide; less than until the next in turn pops. This node knows
+ * how far those are that it waits for. */
 static uint64_t decision_ms(const struct tr_replication *replication, uint16_t peer)
 {
-    TR_ASSERT(peer < replication->cluster->member_count);
-    uint64_t decision_ms = TR_DECIDE_MS + 2 * replication->cluster->peers[peer].trip_ms;
+    const struct tr_cluster *cluster = replication->cluster;
+    TR_ASSERT(peer < cluster->member_count);
+    uint64_t trip_ms = peer != 0 ? cluster->peers[peer].trip_ms : tr_peers_trip(cluster);
+    uint64_t decision_ms = TR_DECIDE_MS + 2 * trip_ms;
     return decision_ms < DECIDE_MOST_MS ? decision_ms : DECIDE_MOST_MS;
 }
 

@@ -403,6 +403,17 @@ static bool has_silent(const struct tr_operation *operation)
     return is_replacing && answered != (uint8_t)((1u << operation->replica_count) - 1);
 }
 
+/* Whether a replica may have stopped holding back what was sent, and popped it: under another stamp
+ * it would pop once more. */
+static bool may_have_popped(const struct tr_replication *replication,
+                            const struct tr_operation *operation)
+{
+    struct tr_whole record;
+    tr_operation_unpack(replication, operation, &record);
+    return replication->time->now_ms >= operation->sent_ms + YIELD_BY_MS &&
+           record.head.due_ms <= replication->time->steady_ms;
+}
+
 /* Other nodes are hinted for those that are silent, down or full. */
 void tr_write_hint(struct tr_replication *replication, struct tr_operation *operation,
                    struct tr_effects *out)
@@ -415,7 +426,7 @@ void tr_write_hint(struct tr_replication *replication, struct tr_operation *oper
             failed[count++] = operation->replicas[i];
     }
     uint8_t before = operation->replica_count;
-    bool is_anew = has_silent(operation);
+    bool is_anew = has_silent(operation) && !may_have_popped(replication, operation);
     add_hints(replication, operation, failed, count);
     operation->is_late = true;
     bool is_hinted = operation->replica_count > before;

@@ -34,6 +34,7 @@ struct key_open {
     uint32_t write;        /* 0: a read */
     uint64_t acknowledged; /* of a read: the highest version that was, when it was asked for */
     bool is_sure;          /* of a read: nothing was wrong then */
+    uint64_t epoch;        /* of the cluster, when it was asked for */
 };
 
 /* A client that goes through all keys, page by page. */
