@@ -263,6 +263,7 @@ static void patch(struct task *task, size_t at)
     size_t after = at + command->value.size > size ? at + command->value.size : size;
     if (command->value.size == 0 && (task->is_there || command->verb == TR_KEY_PATCH)) {
         task->result->outcome = TR_KEY_DONE; /* nothing changes */
+        task->result->number = (int64_t)size;
         return;
     }
     if (command->value.size > TR_VALUE_MAX || at > TR_VALUE_MAX ||
@@ -283,6 +284,7 @@ static void patch(struct task *task, size_t at)
     if (task->result->outcome != TR_KEY_DONE)
         return;
     task->result->value = tr_kv_book_value(&kv->book, task->ref);
+    task->result->number = (int64_t)task->result->value.size;
 }
 
 /* ---- expiry ---- */

@@ -86,8 +86,7 @@ static bool carry_out(struct tr_quorum *quorum, struct tr_quorum_operation *oper
     tr_kv_command(quorum->kv, command, &operation->result);
     if (operation->result.outcome == TR_KEY_AGAIN)
         return false;
-    bool is_told = command->verb == TR_KEY_APPEND || command->verb == TR_KEY_PATCH;
-    bool is_kept = keep_value(quorum, operation, command->wants_old || is_told);
+    bool is_kept = keep_value(quorum, operation, command->wants_old);
     struct tr_pair_order after = order_here(quorum, command->key, &pair, &batch);
     operation->has_changed = tr_pair_compare(before, after) != 0;
     operation->kept = after;

@@ -233,6 +233,11 @@ static void answer_peer(struct tr_quorum *quorum, struct tr_quorum_operation *op
         .operation = operation->for_operation,
         .result = operation->result,
     };
+    if (tr_mail_send(quorum, operation->for_peer, &entry, no_list) || entry.result.value.size == 0)
+        return;
+    /* There is no memory for the value. Whoever asked need not wait for nothing to come. */
+    entry.result = (struct tr_key_result){
+        .outcome = TR_KEY_REFUSED, .refusal = TR_UNKNOWN, .expires_ms = TR_NEVER};
     tr_mail_send(quorum, operation->for_peer, &entry, no_list);
 }
 

@@ -78,9 +78,9 @@ struct tr_key_result {
     enum tr_result refusal;
     bool was_there;
     struct tr_span value; /* of READ, and of what was there if that is wanted; of APPEND and PATCH
-                           * the new one. Until the next command. */
+                           * the new one, where they are carried out. Until the next command. */
     struct tr_span callback; /* of READ, as long */
-    int64_t number;          /* of ADD: the sum */
+    int64_t number;          /* of ADD: the sum; of APPEND and PATCH: bytes of the value */
     tr_steady_ms expires_ms;
     uint64_t version;
     uint64_t batch; /* the reply waits until this one is durable */

@@ -106,6 +106,8 @@ def test_commands_on_any_node(cluster):
     assert b.mset({f"m{i}": i for i in range(50)}) and c.mget([f"m{i}" for i in range(50)]) == [str(i) for i in range(50)]
     assert a.delete("a", "m0", "nothing") == 2 and not b.exists("a")
     assert c.set("n", "first", nx=True) and not a.set("n", "second", nx=True) and b.get("n") == "first"
+    assert [client.append("long", "x" * 1000) for client in (a, b, c)] == [1000, 2000, 3000]
+    assert [client.setrange("long", 3500, "y") for client in (a, b, c)] == [3501] * 3 and c.delete("long")
     assert a.set("t", "soon", px=300) and b.ttl("t") in (0, 1)
     wait_for(lambda: c.get("t") is None, 5, "it expires")
     assert sorted(b.scan_iter(count=7)) == sorted(c.keys("*")) == sorted(["n"] + [f"m{i}" for i in range(1, 50)])

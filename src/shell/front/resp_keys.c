@@ -443,7 +443,7 @@ void tr_resp_append(struct tr_resp_call *call)
                                      .value = call->arguments[2]};
     struct tr_key_result result;
     if (tr_resp_ask(call, &command, &result))
-        tr_resp_put_integer(call->out, (int64_t)result.value.size);
+        tr_resp_put_integer(call->out, result.number);
 }
 
 void tr_resp_setrange(struct tr_resp_call *call)
@@ -458,5 +458,5 @@ void tr_resp_setrange(struct tr_resp_call *call)
     if (command.number < 0)
         tr_resp_put_error(call->out, "ERR offset is out of range");
     else if (tr_resp_ask(call, &command, &result))
-        tr_resp_put_integer(call->out, (int64_t)result.value.size);
+        tr_resp_put_integer(call->out, result.number);
 }
