@@ -84,8 +84,8 @@ static bool may_others_be_behind(const struct tr_node *node)
     return node->time.now_ms < node->viewed_ms + spread_ms;
 }
 
-/* Whether this node holds a key only since the roster has changed: what it has of it may be from one
- * who knew less than others. */
+/* Whether this node holds a key only since the roster has changed: what it has of it may be from
+ * one who knew less than others. */
 static bool is_new_holder(const struct tr_node *node, const struct tr_holders *holders)
 {
     unsigned place = 0;

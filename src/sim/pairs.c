@@ -339,7 +339,7 @@ static void answer_write(struct world *world, const struct key_open *open,
         answer_appointment(world, write);
     if (open->kind == ASK_COUNT)
         answer_count(world, open, result);
-    /* Each change begins a command anew, and links that take long leave its time for few of them. */
+    /* Each change begins a command anew, for which links that take long leave little time. */
     bool is_hurried = world->latency_ms >= SLOW_MS && world->epoch > open->epoch + 1;
     if (is_unknown && !is_hurried && !world->model.has_faults && !world->is_tight &&
         !world->model.is_off && !world->faults[SIM_RESTART] && !world->needs_quorum)
