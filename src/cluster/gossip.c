@@ -69,6 +69,21 @@ static uint32_t count_of(const struct tr_membership *membership, const struct tr
     return count;
 }
 
+/* Members of the roster here that are there, and have it. */
+static uint32_t count_there(const struct tr_membership *membership)
+{
+    const struct tr_cluster *cluster = membership->cluster;
+    uint32_t count = 0;
+    for (uint32_t i = 1; i < cluster->member_count; i++) {
+        struct tr_span address = tr_member_address(cluster, (uint16_t)i);
+        const struct tr_standing *standing = &membership->standings[i];
+        count += tr_roster_role(membership->roster, address) != TR_ROLE_NONE &&
+                 standing->is_heard && standing->cluster == membership->roster->cluster &&
+                 tr_peer_is_up(cluster, (uint16_t)i);
+    }
+    return count;
+}
+
 static bool has_left(const struct tr_membership *membership)
 {
     const struct tr_roster *roster = membership->roster;
@@ -79,6 +94,12 @@ static bool has_left(const struct tr_membership *membership)
 bool tr_gossip_is_free(const struct tr_membership *membership)
 {
     return has_left(membership) || (!membership->is_shared && membership->roster->count <= 1);
+}
+
+/* One that somebody has asked for. */
+static bool has_keyspace(const struct tr_roster *roster)
+{
+    return roster->keys.partitions > 0 && !roster->keys.is_assumed;
 }
 
 /* A node takes a higher roster of its own cluster. One of another cluster it takes if that names it
@@ -102,13 +123,12 @@ static bool is_to_take(const struct tr_membership *membership, const struct tr_r
     uint32_t theirs = count_of(membership, roster, roster->cluster);
     uint32_t ours = count_of(membership, roster, now->cluster);
     if (has_left(membership))
-        return (role == TR_ROLE_JOINING || is_shared || theirs >= ours) &&
+        return (role == TR_ROLE_JOINING || is_shared || theirs >= count_there(membership)) &&
                membership->hooks.is_empty(membership->hooks.context);
     if (!membership->is_shared)
         return is_shared || is_higher || now->count <= 1;
-    bool has_keys = now->keys.partitions > 0;
-    if (has_keys != (roster->keys.partitions > 0))
-        return !has_keys;
+    if (has_keyspace(now) != has_keyspace(roster))
+        return has_keyspace(roster);
     return theirs > ours || (theirs == ours && roster->epoch > now->epoch);
 }
 

@@ -61,7 +61,9 @@ enum tr_merge tr_kv_merge(struct tr_kv *kv, const struct tr_pair *pair, uint64_t
             return tr_pair_is_below(pair, &held) ? TR_MERGE_ABOVE : TR_MERGE_HELD;
         bool is_owed = pair->is_owed && held.version == pair->version &&
                        held.version_node == pair->version_node;
-        if (is_owed ? !tr_kv_owe_too(kv, ref) : !clear_expired(kv, ref, hash, pair))
+        if (is_owed && !tr_kv_owe_too(kv, ref))
+            return TR_MERGE_FULL; /* whoever said so says it again, or that it is made by then */
+        if (!is_owed && !clear_expired(kv, ref, hash, pair))
             return TR_MERGE_AGAIN;
         ref = tr_kv_book_find(&kv->book, pair->key, hash);
     }

@@ -119,15 +119,20 @@ static bool may_owe(const struct tr_node *node, struct tr_span key)
 }
 
 /* A key that was flushed, and had expired before that. Those who held it before the roster changed
- * owe it; what they know of it is compared no more, so that one who holds it since then may not
- * know that it is over. */
+ * owe it, if they stay; what they know of it is compared no more, so that one who holds it since
+ * then may not know that it is over. */
 static bool is_left_to_others(const struct tr_node *node, const struct tr_pair *pair)
 {
     struct tr_holders holders;
     if (pair->version >= node->kv.floor || !tr_ring_is_there(&node->cluster))
         return false;
     tr_ring_holders(&node->cluster, pair->key, &holders);
-    return tr_holders_have(&holders, 0) && is_new_holder(node, &holders);
+    bool is_there = false;
+    for (unsigned i = 0; i < holders.count; i++) {
+        bool is_old = (holders.of_old >> i & 1) != 0;
+        is_there |= is_old && node->cluster.members[holders.members[i]].role != TR_ROLE_LEAVING;
+    }
+    return is_there && tr_holders_have(&holders, 0) && is_new_holder(node, &holders);
 }
 
 static tr_timer_id owed_id(const struct tr_pair *pair)

@@ -98,7 +98,8 @@ static bool set_floor(struct tr_node *node)
     bool is_flushed = tr_kv_flush_finish(&node->kv);
     if (is_lower && !is_flushed)
         return false;
-    if (node->log.is_running && !tr_log_has_room(&node->log, FLOOR_ROOM, false))
+    bool is_starting = node->phase != PHASE_DRAINING && !node->log.is_running;
+    if (!is_starting && !tr_log_has_room(&node->log, FLOOR_ROOM, false))
         return false;
     if (is_lower)
         tr_kv_lower_floor(&node->kv, floor);

@@ -50,6 +50,14 @@ static struct tr_pair_order order_here(const struct tr_quorum *quorum, struct tr
     return tr_kv_look(quorum->kv, key, pair, batch) ? tr_pair_order(pair) : none;
 }
 
+static void look_at(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
+                    tr_mono_ms look_ms)
+{
+    operation->look_ms = look_ms;
+    if (look_ms < quorum->look_ms)
+        quorum->look_ms = look_ms;
+}
+
 /* Whether this attempt, or one before, has stored something that others may have by now. */
 static bool may_be_done(const struct tr_quorum_operation *operation)
 {
@@ -121,7 +129,7 @@ void tr_modify_begin(struct tr_quorum *quorum, struct tr_quorum_operation *opera
         command.version = 0;
     }
     if (!carry_out(quorum, operation, &command)) {
-        operation->look_ms = quorum->time->now_ms + 1;
+        look_at(quorum, operation, quorum->time->now_ms + 1);
         return;
     }
     operation->attempts++;
@@ -176,9 +184,7 @@ static void yield(struct tr_quorum *quorum, struct tr_quorum_operation *operatio
     operation->target_count = 0; /* what is still said of this attempt counts for nothing */
     operation->result.outcome = TR_KEY_AGAIN;
     operation->again_ms = quorum->time->now_ms + 2 * tr_peers_trip(quorum->cluster) + YIELD_MS;
-    operation->look_ms = operation->again_ms;
-    if (operation->look_ms < quorum->look_ms)
-        quorum->look_ms = operation->look_ms;
+    look_at(quorum, operation, operation->again_ms);
 }
 
 /* Another node has something newer than what the command was carried out over. If that was stored
