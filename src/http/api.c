@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/api.h"
 
+#include "wire/suggest.h"
+
 #define CURSOR_NODE    16 /* digits */
 #define CURSOR_CLUSTER 20
 
@@ -88,6 +90,20 @@ static bool read_cursor(struct tr_span text, struct tr_api_request *out)
     return read_hex(tr_span_from(text, head), &out->query.cursor);
 }
 
+static void refuse_parameter(struct tr_api_request *out, struct tr_span name)
+{
+    static const char *const known[] = {
+        "limit",           "cursor",   "tag",       "state",
+        "scope",           "sequence", "time-from", "node-for-replicas",
+        "cluster-view-id", NULL};
+    char text[33] = "";
+    memcpy(text, name.text, name.size < sizeof text ? name.size : sizeof text - 1);
+    const char *meant = tr_suggest(name, known);
+    out->kind = TR_API_REFUSED;
+    tr_problem_set(&out->problem, 400, "there is no parameter ", text,
+                   meant != NULL ? ": did you mean " : NULL, meant, "?", NULL);
+}
+
 /* What nodes of the original ask each other for. */
 static void read_resync_parameter(struct tr_span name, struct tr_span value,
                                   struct tr_api_request *out)
@@ -106,6 +122,8 @@ static void read_resync_parameter(struct tr_span name, struct tr_span value,
     } else if (tr_span_equals(name, TR_SPAN("time-from"))) {
         if (!read_number(value, &out->query.from_ms) || out->query.from_ms > TR_TIME_MAX)
             refuse(out, 400, "time-from must be a number of milliseconds from now");
+    } else {
+        refuse_parameter(out, name);
     }
 }
 

@@ -24,10 +24,11 @@ enum type {
     TYPE_NODE,
     TYPE_SYNC,
     TYPE_DENY,
-    TYPE_FORMAT, /* text or json */
-    TYPE_YES,    /* yes or no */
-    TYPE_QUORUM, /* always or quorum */
-    TYPE_UNUSED, /* the original's; accepted */
+    TYPE_FORMAT,  /* text or json */
+    TYPE_YES,     /* yes or no */
+    TYPE_QUORUM,  /* always or quorum */
+    TYPE_UNKNOWN, /* refuse or ignore */
+    TYPE_UNUSED,  /* the original's; accepted */
 };
 
 struct row {
@@ -97,6 +98,7 @@ static const struct row rows[] = {
     {"callback", "deny", TYPE_DENY, 0, 0, 0},
     {"callback", "ca-file", TYPE_TEXT, AT(ca_file), 0, TR_CONFIG_TEXT - 1},
     {"callback", "to-nodes", TYPE_YES, AT(may_call_nodes), 0, 0},
+    {"api", "unknown-members", TYPE_UNKNOWN, AT(ignores_unknown), 0, 0},
     {"limits", "body", TYPE_SIZE, AT(body_max), 1024, (uint64_t)64 << 20},
     {"limits", "opaque", TYPE_SIZE, AT(opaque_max), 0, (uint64_t)2 << 20},
     {"limits", "value", TYPE_SIZE, AT(value_max), 1, TR_VALUE_MAX},
@@ -270,6 +272,11 @@ static void set_value(struct loader *loader, const struct row *row, const char *
         loader->config->needs_quorum = strcmp(text, "quorum") == 0;
         if (!loader->config->needs_quorum && strcmp(text, "always") != 0)
             fault(loader, "available must be always or quorum, not '%.64s'", text);
+        return;
+    case TYPE_UNKNOWN:
+        loader->config->ignores_unknown = strcmp(text, "ignore") == 0;
+        if (!loader->config->ignores_unknown && strcmp(text, "refuse") != 0)
+            fault(loader, "unknown-members must be refuse or ignore, not '%.64s'", text);
         return;
     case TYPE_YES:
         *(bool *)((char *)loader->config + row->offset) = strcmp(text, "yes") == 0;

@@ -91,7 +91,8 @@ struct tr_config {
     /* [limits] */
     uint64_t body_max;
     uint64_t opaque_max;
-    uint64_t value_max; /* of a key; 0: as the segments allow, TR_CONFIG_VALUE at most */
+    bool ignores_unknown; /* members of a timer's body */
+    uint64_t value_max;   /* of a key; 0: as the segments allow, TR_CONFIG_VALUE at most */
     uint64_t connections_max;
     uint64_t idle_timeout_s;
 };

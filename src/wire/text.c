@@ -159,17 +159,57 @@ void tr_problem_set(struct tr_problem *problem, unsigned status, const char *fir
     problem->detail[used] = '\0';
     problem->status = status;
     problem->retry_after_s = 0;
+    problem->type = NULL;
+    problem->pointer[0] = '\0';
+}
+
+/* A name as a part of a pointer: `~` and `/` have a meaning there. */
+static void put_part(struct tr_writer *writer, struct tr_span name)
+{
+    tr_put_text(writer, "/");
+    for (size_t i = 0; i < name.size; i++) {
+        if (name.text[i] == '~' || name.text[i] == '/')
+            tr_put_text(writer, name.text[i] == '~' ? "~0" : "~1");
+        else
+            tr_put_bytes(writer, name.text + i, 1);
+    }
+}
+
+void tr_problem_point(struct tr_problem *problem, const char *path, struct tr_span member)
+{
+    struct tr_writer writer = tr_writer_on(problem->pointer, TR_POINTER_MAX - 1);
+    while (*path != '\0') {
+        size_t size = strcspn(path, ".");
+        put_part(&writer, (struct tr_span){path, size});
+        path += size + (path[size] == '.');
+    }
+    if (member.text != NULL)
+        put_part(&writer, member);
+    problem->pointer[writer.is_full ? 0 : writer.size] = '\0'; /* half of one would mislead */
 }
 
 void tr_put_problem(struct tr_writer *writer, const struct tr_problem *problem)
 {
-    tr_put_text(writer, "{\"type\":\"about:blank\",\"title\":");
+    tr_put_text(writer, "{\"type\":\"");
+    tr_put_text(writer, problem->type != NULL ? problem->type : "about:blank");
+    tr_put_text(writer, "\",\"title\":");
     const char *title = tr_status_phrase(problem->status);
     tr_put_json_string(writer, (struct tr_span){title, strlen(title)});
     tr_put_text(writer, ",\"status\":");
     tr_put_decimal(writer, problem->status);
     tr_put_text(writer, ",\"detail\":");
-    tr_put_json_string(writer, (struct tr_span){problem->detail, strlen(problem->detail)});
+    struct tr_span detail = {problem->detail, strlen(problem->detail)};
+    tr_put_json_string(writer, detail);
+    if (problem->pointer[0] != '\0') {
+        size_t size = strlen(problem->pointer);
+        tr_put_text(writer, ",\"errors\":[{\"pointer\":");
+        char text[TR_POINTER_MAX + 1] = "#";
+        memcpy(text + 1, problem->pointer, size);
+        tr_put_json_string(writer, (struct tr_span){text, size + 1});
+        tr_put_text(writer, ",\"detail\":");
+        tr_put_json_string(writer, detail);
+        tr_put_text(writer, "}]");
+    }
     tr_put_text(writer, "}\n");
 }
 

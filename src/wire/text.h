@@ -6,7 +6,8 @@
 #include "base/bytes.h"
 #include "base/record.h"
 
-#define TR_PROBLEM_MAX 256 /* bytes of a detail; more is cut */
+#define TR_PROBLEM_MAX 256 /* bytes of a detail; more is cut, */
+#define TR_POINTER_MAX 128 /* and of a pointer */
 
 void tr_put_text(struct tr_writer *writer, const char *text);
 void tr_put_decimal(struct tr_writer *writer, uint64_t value);
@@ -21,16 +22,27 @@ void tr_put_json_string(struct tr_writer *writer, struct tr_span text);
 /* `2026-11-15T04:20:44.000Z`. */
 void tr_put_rfc3339(struct tr_writer *writer, tr_wall_ms at_ms);
 
+/* Types of problems that a client acts on; docs/problems.md has a word on each. */
+#define TR_PROBLEM_MEMORY_FULL     "urn:tryst:problem:memory-full"
+#define TR_PROBLEM_DISK_FULL       "urn:tryst:problem:disk-full"
+#define TR_PROBLEM_UNKNOWN_OUTCOME "urn:tryst:problem:unknown-outcome"
+
 /* Why a request was refused. */
 struct tr_problem {
     unsigned status; /* of HTTP */
     unsigned retry_after_s;
-    char detail[TR_PROBLEM_MAX]; /* ends with a NUL */
+    const char *type;             /* NULL: the status says it all. docs/problems.md has them */
+    char detail[TR_PROBLEM_MAX];  /* ends with a NUL, */
+    char pointer[TR_POINTER_MAX]; /* as this does: to what is wrong in the body; "": to nothing */
 };
 
 /* The pieces in a row; NULL ends them. */
 void tr_problem_set(struct tr_problem *problem, unsigned status, const char *first, ...)
     __attribute__((sentinel));
+
+/* Points to what is wrong, as RFC 6901 has it: the names of members with dots between them, then
+ * those of which one may have any letters. */
+void tr_problem_point(struct tr_problem *problem, const char *path, struct tr_span member);
 
 /* application/problem+json. */
 void tr_put_problem(struct tr_writer *writer, const struct tr_problem *problem);

@@ -7,14 +7,18 @@
 
 #include "base/assert.h"
 #include "wire/json.h"
+#include "wire/suggest.h"
 #include "wire/uri.h"
 
 #define MEMBERS_MAX 64 /* of one object */
+#define BODY        "the body"
 
 struct body_reader {
     struct tr_json json;
     struct tr_timer_body *out;
     struct tr_problem *problem;
+    bool ignores_unknown;
+    unsigned tag; /* that is read, the first is 1; 0: none is */
     bool has_interval;
     bool is_interval_exact;
     bool has_repeat;
@@ -24,7 +28,7 @@ struct body_reader {
 };
 
 struct members {
-    const char *object; /* its name, for messages */
+    const char *object; /* its name, for messages: the names that lead to it, with dots between */
     unsigned count;
     struct tr_span names[MEMBERS_MAX];
 };
@@ -36,19 +40,75 @@ static void members_init(struct members *members, const char *object)
     members->count = 0;
 }
 
+/* A tag is an element of an array: its place is a part of the pointer. */
+static void point(struct body_reader *reader, const char *path, struct tr_span member)
+{
+    static const char tags[] = "statistics.tag-info.";
+    char with_place[TR_POINTER_MAX];
+    if (strcmp(path, BODY) == 0)
+        path = "";
+    if (reader->tag > 0 && strncmp(path, tags, sizeof tags - 2) == 0) {
+        struct tr_writer writer = tr_writer_on(with_place, sizeof with_place - 1);
+        tr_put_text(&writer, tags);
+        tr_put_decimal(&writer, reader->tag - 1);
+        if (strlen(path) >= sizeof tags - 1) {
+            tr_put_text(&writer, ".");
+            tr_put_text(&writer, path + sizeof tags - 1);
+        }
+        with_place[writer.size] = '\0';
+        path = with_place;
+    }
+    tr_problem_point(reader->problem, path, member);
+}
+
 static bool refuse(struct body_reader *reader, const char *path, const char *what)
 {
     tr_problem_set(reader->problem, 400, path, what, NULL);
+    point(reader, path, (struct tr_span){0});
     return false;
+}
+
+/* The beginning of a name that a client has given. */
+struct shown {
+    char text[33];
+};
+
+static struct shown shorten(struct tr_span name)
+{
+    struct shown shown = {""};
+    memcpy(shown.text, name.text,
+           name.size < sizeof shown.text ? name.size : sizeof shown.text - 1);
+    return shown;
 }
 
 static bool refuse_twice(struct body_reader *reader, const char *object, struct tr_span name)
 {
-    char text[33];
-    size_t size = name.size < sizeof text - 1 ? name.size : sizeof text - 1;
-    memcpy(text, name.text, size);
-    text[size] = '\0';
-    tr_problem_set(reader->problem, 400, object, " has a member twice: ", text, NULL);
+    tr_problem_set(reader->problem, 400, object, " has a member twice: ", shorten(name).text, NULL);
+    point(reader, object, name);
+    return false;
+}
+
+/* Names that an object has, or that mean nothing here, but are written by the original's nodes. */
+struct names {
+    const char *const *known; /* NULL is the last */
+    const char *const *foreign;
+};
+
+static bool skip_member(struct body_reader *reader);
+
+static bool refuse_unknown(struct body_reader *reader, const char *object, struct names names)
+{
+    struct tr_span name = reader->json.text;
+    for (unsigned i = 0; names.foreign != NULL && names.foreign[i] != NULL; i++) {
+        if (tr_span_equals(name, (struct tr_span){names.foreign[i], strlen(names.foreign[i])}))
+            return skip_member(reader);
+    }
+    if (reader->ignores_unknown)
+        return skip_member(reader);
+    const char *meant = tr_suggest(name, names.known);
+    tr_problem_set(reader->problem, 400, object, " has no member ", shorten(name).text,
+                   meant != NULL ? ": did you mean " : NULL, meant, "?", NULL);
+    point(reader, object, name);
     return false;
 }
 
@@ -122,6 +182,9 @@ static bool read_duration(struct body_reader *reader, const char *path, uint64_t
 
 static bool read_timing(struct body_reader *reader)
 {
+    static const char *const known[] = {"interval", "repeat-for", NULL};
+    static const char *const foreign[] = {"start-time", "start-time-delta", "sequence-number",
+                                          NULL};
     struct members members;
     members_init(&members, "timing");
     bool is_done = false;
@@ -138,7 +201,7 @@ static bool read_timing(struct body_reader *reader)
                                     &reader->is_repeat_exact);
             reader->has_repeat = true;
         } else {
-            is_read = skip_member(reader);
+            is_read = refuse_unknown(reader, "timing", (struct names){known, foreign});
         }
         if (!is_read)
             return false;
@@ -159,6 +222,7 @@ static bool is_header_value(struct tr_span text)
 
 static bool read_http(struct body_reader *reader)
 {
+    static const char *const known[] = {"uri", "opaque", "content-type", NULL};
     struct tr_timer_body *out = reader->out;
     struct members members;
     members_init(&members, "callback.http");
@@ -177,11 +241,20 @@ static bool read_http(struct body_reader *reader)
                        refuse(reader, "callback.http.content-type",
                               " must be printable ASCII of 1 to 255 bytes"));
         else
-            is_read = skip_member(reader);
+            is_read = refuse_unknown(reader, "callback.http", (struct names){known, NULL});
         if (!is_read)
             return false;
     }
     return is_done;
+}
+
+/* The original takes no other either. */
+static bool refuse_callback(struct body_reader *reader)
+{
+    struct tr_span name = reader->json.text;
+    tr_problem_set(reader->problem, 400, "callback may only have the member http", NULL);
+    point(reader, "callback", name);
+    return false;
 }
 
 static bool read_callback(struct body_reader *reader)
@@ -194,7 +267,7 @@ static bool read_callback(struct body_reader *reader)
         return false;
     while (next_member(reader, &members, &is_done)) {
         if (!tr_span_equals(reader->json.text, TR_SPAN("http")))
-            return refuse(reader, "callback", " may only have the member http");
+            return refuse_callback(reader);
         has_http = true;
         if (!read_http(reader))
             return false;
@@ -204,6 +277,8 @@ static bool read_callback(struct body_reader *reader)
 
 static bool read_reliability(struct body_reader *reader)
 {
+    static const char *const known[] = {"replication-factor", NULL};
+    static const char *const foreign[] = {"cluster-view-id", "sites", NULL};
     struct members members;
     members_init(&members, "reliability");
     bool is_done = false;
@@ -213,10 +288,11 @@ static bool read_reliability(struct body_reader *reader)
         if (tr_span_equals(reader->json.text, TR_SPAN("replicas"))) {
             tr_problem_set(reader->problem, 403,
                            "reliability.replicas is for nodes, not for clients", NULL);
+            point(reader, "reliability.replicas", (struct tr_span){0});
             return false;
         }
         if (!tr_span_equals(reader->json.text, TR_SPAN("replication-factor"))) {
-            if (!skip_member(reader))
+            if (!refuse_unknown(reader, "reliability", (struct names){known, foreign}))
                 return false;
             continue;
         }
@@ -252,6 +328,7 @@ static bool add_tag(struct body_reader *reader, struct tr_span name, uint64_t co
 
 static bool read_tag(struct body_reader *reader)
 {
+    static const char *const known[] = {"type", "count", NULL};
     struct members members;
     members_init(&members, "statistics.tag-info");
     bool is_done = false;
@@ -268,7 +345,7 @@ static bool read_tag(struct body_reader *reader)
             if (token != TR_JSON_NUMBER || !tr_json_whole(reader->json.text, UINT32_MAX, &count))
                 return refuse(reader, "statistics.tag-info.count",
                               " must be a whole number from 0 to 4294967295");
-        } else if (!skip_member(reader)) {
+        } else if (!refuse_unknown(reader, "statistics.tag-info", (struct names){known, NULL})) {
             return false;
         }
     }
@@ -287,9 +364,11 @@ static bool read_tags(struct body_reader *reader)
     if (token != TR_JSON_ARRAY)
         return refuse(reader, "statistics.tag-info", " must be an array");
     while ((token = tr_json_next(&reader->json)) == TR_JSON_OBJECT) {
+        reader->tag++;
         if (!read_tag(reader))
             return false;
     }
+    reader->tag = 0;
     if (token == TR_JSON_BAD)
         return refuse_json(reader);
     return token == TR_JSON_ARRAY_END ||
@@ -298,6 +377,7 @@ static bool read_tags(struct body_reader *reader)
 
 static bool read_statistics(struct body_reader *reader)
 {
+    static const char *const known[] = {"tag-info", NULL};
     struct members members;
     members_init(&members, "statistics");
     bool is_done = false;
@@ -305,7 +385,8 @@ static bool read_statistics(struct body_reader *reader)
         return false;
     while (next_member(reader, &members, &is_done)) {
         bool is_tags = tr_span_equals(reader->json.text, TR_SPAN("tag-info"));
-        if (is_tags ? !read_tags(reader) : !skip_member(reader))
+        if (is_tags ? !read_tags(reader)
+                    : !refuse_unknown(reader, "statistics", (struct names){known, NULL}))
             return false;
     }
     return is_done;
@@ -416,10 +497,10 @@ static bool read_root(struct body_reader *reader)
     };
     const unsigned count = sizeof objects / sizeof objects[0];
     struct members members;
-    members_init(&members, "the body");
+    members_init(&members, BODY);
     bool is_done = false;
     unsigned seen = 0;
-    if (!expect_object(reader, "the body"))
+    if (!expect_object(reader, BODY))
         return false;
     while (next_member(reader, &members, &is_done)) {
         unsigned i = 0;
@@ -454,13 +535,7 @@ static bool check_timing(struct body_reader *reader)
             return refuse(reader, "timing.repeat-for", " must be 0 when timing.interval is 0");
         return true;
     }
-    if (out->repeat_ms < out->interval_ms) {
-        bool is_same = reader->repeat_floor == reader->interval_floor && !reader->is_repeat_exact;
-        if (!is_same)
-            return refuse(reader, "timing.repeat-for", " must not be less than timing.interval");
-        out->repeat_ms = 0;
-    }
-    if (out->repeat_ms == out->interval_ms)
+    if (out->repeat_ms <= out->interval_ms) /* one pop, as the original makes it */
         out->repeat_ms = 0;
     TR_ASSERT(out->repeat_ms == 0 || out->repeat_ms > out->interval_ms);
     return true;
@@ -475,6 +550,13 @@ static bool check_past(struct body_reader *reader)
            refuse(reader, "restore.sequence", " must be that of one of its pops");
 }
 
+static bool refuse_uri(struct body_reader *reader, const char *fault)
+{
+    tr_problem_set(reader->problem, 400, "callback.http.uri ", fault, NULL);
+    point(reader, "callback.http.uri", (struct tr_span){0});
+    return false;
+}
+
 static bool check_callback(struct body_reader *reader, size_t opaque_max)
 {
     struct tr_timer_body *out = reader->out;
@@ -486,20 +568,22 @@ static bool check_callback(struct body_reader *reader, size_t opaque_max)
         out->opaque = out->past.opaque;
     const char *fault = tr_uri_parse(out->uri, &out->parts);
     if (fault != NULL)
-        return refuse(reader, "callback.http.uri ", fault);
+        return refuse_uri(reader, fault);
     if (out->opaque.size > opaque_max) {
         tr_problem_set(reader->problem, 413,
                        "callback.http.opaque is over the limit; [limits] opaque sets it", NULL);
+        point(reader, "callback.http.opaque", (struct tr_span){0});
         return false;
     }
     return true;
 }
 
-bool tr_timer_body_parse(char *body, size_t size, size_t opaque_max, struct tr_timer_body *out,
-                         struct tr_problem *problem)
+bool tr_timer_body_parse(char *body, size_t size, const struct tr_timer_limits *limits,
+                         struct tr_timer_body *out, struct tr_problem *problem)
 {
     TR_ASSERT(size == 0 || body != NULL);
-    struct body_reader reader = {.out = out, .problem = problem};
+    struct body_reader reader = {
+        .out = out, .problem = problem, .ignores_unknown = limits->ignores_unknown};
     out->repeat_ms = 0;
     out->factor = 0;
     out->tag_count = 0;
@@ -509,5 +593,5 @@ bool tr_timer_body_parse(char *body, size_t size, size_t opaque_max, struct tr_t
     out->past = (struct tr_timer_past){0};
     tr_json_init(&reader.json, body, size);
     return read_root(&reader) && check_timing(&reader) && check_past(&reader) &&
-           check_callback(&reader, opaque_max);
+           check_callback(&reader, limits->opaque_max);
 }

@@ -33,8 +33,14 @@ struct tr_timer_body {
     struct tr_timer_past past;
 };
 
+/* What the operator allows. */
+struct tr_timer_limits {
+    size_t opaque_max;
+    bool ignores_unknown; /* members that mean nothing; at the top they always are */
+};
+
 /* Reads and checks a body, which is changed as it is read. False: `problem` says what is wrong. */
-bool tr_timer_body_parse(char *body, size_t size, size_t opaque_max, struct tr_timer_body *out,
-                         struct tr_problem *problem);
+bool tr_timer_body_parse(char *body, size_t size, const struct tr_timer_limits *limits,
+                         struct tr_timer_body *out, struct tr_problem *problem);
 
 #endif

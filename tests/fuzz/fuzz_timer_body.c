@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct tr_problem problem = {0};
     if (size > 0)
         memcpy(copy, data, size);
-    if (tr_timer_body_parse(copy, size, 100, &body, &problem)) {
+    const struct tr_timer_limits limits = {.opaque_max = 100, .ignores_unknown = size % 2 == 0};
+    if (tr_timer_body_parse(copy, size, &limits, &body, &problem)) {
         struct tr_uri uri;
         TR_ASSERT(tr_uri_parse(body.uri, &uri) == NULL);
         TR_ASSERT(body.interval_ms <= TR_INTERVAL_MAX && body.opaque.size <= 100);

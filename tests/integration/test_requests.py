@@ -162,8 +162,11 @@ def test_repeat_for_rounds_down_to_whole_pops(node, receiver):
     assert len(receiver.pops) == 2
 
 
-def test_repeat_for_below_the_interval_is_400(node, receiver):
-    assert "timing.repeat-for" in node.create(receiver.uri, 2, 1).detail
+def test_repeat_for_below_the_interval_pops_once(node, receiver):
+    node.create(receiver.uri, 0.2, 0.1)
+    receiver.wait(1)
+    time.sleep(0.3)
+    assert len(receiver.pops) == 1
 
 
 def test_decimals_are_exact_and_rounded_up(node, receiver):
@@ -203,7 +206,25 @@ def test_replicas_from_a_client_are_403(node, receiver):
     assert node.request("POST", "/timers", json.dumps(body)).status == 403
 
 
-def test_unknown_members_are_ignored_and_doubles_refused(node, receiver):
+def test_unknown_members_are_refused_with_a_pointer(node, receiver):
+    body = json.loads(timer_body(receiver.uri, 3600))
+    body["timing"]["repeat_for"] = 7200
+    problem = node.request("POST", "/timers", json.dumps(body)).json()
+    assert problem["status"] == 400 and "did you mean repeat-for?" in problem["detail"]
+    assert problem["errors"] == [{"pointer": "#/timing/repeat_for", "detail": problem["detail"]}]
+    assert "errors" not in node.request("POST", "/timers", "{").json()
+    assert "did you mean limit?" in node.get("/timers?limits=5").detail
+
+
+def test_who_needs_it_has_unknown_members_ignored(nodes, receiver):
+    node = nodes(config="[api]\nunknown-members = ignore\n").start()
+    body = json.loads(timer_body(receiver.uri, 3600))
+    body["timing"]["repeat_for"] = 7200
+    body["callback"]["http"]["method"] = "GET"
+    assert node.request("POST", "/timers", json.dumps(body)).status == 200
+
+
+def test_members_of_no_object_and_of_the_original_are_ignored_and_doubles_refused(node, receiver):
     body = json.loads(timer_body(receiver.uri, 3600))
     body["timing"]["sequence-number"] = 7
     body["timing"]["start-time-delta"] = -5000

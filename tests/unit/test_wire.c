@@ -4,17 +4,21 @@
 
 #include "http/api.h"
 #include "wire/ini.h"
+#include "wire/suggest.h"
 #include "wire/timer_body.h"
 #include "wire/uri.h"
 
 #define CALLBACK "\"callback\":{\"http\":{\"uri\":\"http://h/p\",\"opaque\":\"x\"}}"
+
+static bool is_lenient;
 
 static bool parse(const char *text, struct tr_timer_body *body, struct tr_problem *problem)
 {
     static char copy[65536];
     size_t size = strlen(text);
     memcpy(copy, text, size + 1);
-    return tr_timer_body_parse(copy, size, 1000, body, problem);
+    const struct tr_timer_limits limits = {.opaque_max = 1000, .ignores_unknown = is_lenient};
+    return tr_timer_body_parse(copy, size, &limits, body, problem);
 }
 
 static void bodies_that_are_wrong_say_where(void **state)
@@ -39,8 +43,10 @@ static void bodies_that_are_wrong_say_where(void **state)
          "timing.interval must be a number >= 0"},
         {"{\"timing\":{\"interval\":1e30}," CALLBACK "}", 400,
          "timing.interval must be less than 1115 years"},
-        {"{\"timing\":{\"interval\":2,\"repeat-for\":1}," CALLBACK "}", 400,
-         "timing.repeat-for must not be less than timing.interval"},
+        {"{\"timing\":{\"interval\":2,\"repeat_for\":4}," CALLBACK "}", 400,
+         "timing has no member repeat_for: did you mean repeat-for?"},
+        {"{\"timing\":{\"interval\":2,\"colour\":4}," CALLBACK "}", 400,
+         "timing has no member colour"},
         {"{\"timing\":{\"interval\":0,\"repeat-for\":5}," CALLBACK "}", 400,
          "timing.repeat-for must be 0 when timing.interval is 0"},
         {"{\"timing\":{\"interval\":1,\"interval\":2}," CALLBACK "}", 400,
@@ -80,6 +86,69 @@ static void bodies_that_are_wrong_say_where(void **state)
         assert_string_equal(problem.detail, cases[i].detail);
         assert_int_equal(problem.status, cases[i].status);
     }
+}
+
+/* What a client would look at, in the body that it has sent. */
+static void a_problem_points_to_what_is_wrong(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body;
+        const char *pointer;
+    } cases[] = {
+        {"[]", ""},
+        {"{\"timing\":{}," CALLBACK "}", "/timing/interval"},
+        {"{\"timing\":{\"interval\":1,\"a/b~c\":2}," CALLBACK "}", "/timing/a~1b~0c"},
+        {"{\"x\":1,\"x\":2,\"timing\":{\"interval\":1}," CALLBACK "}", "/x"},
+        {"{\"timing\":{\"interval\":1},\"callback\":{\"smtp\":{}}}", "/callback/smtp"},
+        {"{\"timing\":{\"interval\":1},\"callback\":{\"http\":{\"uri\":\"x\",\"opaque\":\"\"}}}",
+         "/callback/http/uri"},
+        {"{\"timing\":{\"interval\":1}," CALLBACK ",\"reliability\":{\"factor\":2}}",
+         "/reliability/factor"},
+        {"{\"timing\":{\"interval\":1}," CALLBACK
+         ",\"statistics\":{\"tag-info\":[{\"type\":\"a\"},{\"type\":\"\"}]}}",
+         "/statistics/tag-info/1/type"},
+        {"{\"timing\":{\"interval\":1}," CALLBACK
+         ",\"statistics\":{\"tag-info\":[{\"type\":\"a\",\"counts\":2}]}}",
+         "/statistics/tag-info/0/counts"},
+        {"{\"timing\":{\"interval\":1}," CALLBACK ",\"statistics\":{\"tags\":[]}}",
+         "/statistics/tags"},
+    };
+    for (size_t i = 0; i < UNIT_COUNT(cases); i++) {
+        struct tr_timer_body body;
+        struct tr_problem problem = {0};
+        assert_false(parse(cases[i].body, &body, &problem));
+        assert_string_equal(problem.pointer, cases[i].pointer);
+    }
+}
+
+static void who_needs_it_has_unknown_members_ignored(void **state)
+{
+    (void)state;
+    struct tr_timer_body body;
+    struct tr_problem problem;
+    is_lenient = true;
+    bool is_read = parse("{\"timing\":{\"interval\":2,\"repeat_for\":4},\"callback\":{\"http\":{"
+                         "\"uri\":\"http://h/p\",\"opaque\":\"x\",\"method\":\"GET\"}}}",
+                         &body, &problem);
+    is_lenient = false;
+    assert_true(is_read && body.interval_ms == 2000 && body.repeat_ms == 0);
+    assert_true(
+        parse("{\"timing\":{\"interval\":2,\"repeat-for\":1}," CALLBACK "}", &body, &problem));
+    assert_int_equal(body.repeat_ms, 0); /* one pop */
+}
+
+static void names_that_are_close_are_suggested(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"interval", "repeat-for", "uri", NULL};
+    assert_string_equal(tr_suggest(TR_SPAN("repeatFor"), names), "repeat-for");
+    assert_string_equal(tr_suggest(TR_SPAN("intervall"), names), "interval");
+    assert_string_equal(tr_suggest(TR_SPAN("url"), names), "uri");
+    assert_null(tr_suggest(TR_SPAN("colour"), names));
+    assert_null(tr_suggest(TR_SPAN(""), names));
+    assert_null(
+        tr_suggest(TR_SPAN("a-name-that-is-much-longer-than-any-that-there-is-anywhere"), names));
 }
 
 static void a_good_body_is_read(void **state)
@@ -217,6 +286,8 @@ static void requests_find_their_way(void **state)
         {TR_HTTP_GET, "/timers?limit=1001", TR_API_REFUSED, 400},
         {TR_HTTP_GET, "/timers?cursor=xyz", TR_API_REFUSED, 400},
         {TR_HTTP_GET, "/timers?state=other", TR_API_REFUSED, 400},
+        {TR_HTTP_GET, "/timers?tags=a", TR_API_REFUSED, 400},
+        {TR_HTTP_GET, "/timers?", TR_API_LIST, 0},
         {TR_HTTP_GET, "/timers?tag=%zz", TR_API_REFUSED, 400},
         {TR_HTTP_GET, "/timers?tag=%", TR_API_REFUSED, 400},
         {TR_HTTP_OTHER, "/ping", TR_API_PING, 0},
@@ -363,6 +434,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bodies_that_are_wrong_say_where),
+        cmocka_unit_test(a_problem_points_to_what_is_wrong),
+        cmocka_unit_test(who_needs_it_has_unknown_members_ignored),
+        cmocka_unit_test(names_that_are_close_are_suggested),
         cmocka_unit_test(a_good_body_is_read),
         cmocka_unit_test(opaque_data_has_a_limit),
         cmocka_unit_test(uris_are_taken_apart),

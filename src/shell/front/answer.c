@@ -314,6 +314,7 @@ static void answer_result(struct tr_answer *answer, enum tr_result result)
         return;
     }
     tr_problem_set(&problem, words.status, words.detail, NULL);
+    problem.type = words.type;
     problem.retry_after_s = tr_result_is_refusal(result);
     tr_answer_problem(answer, &problem, NULL);
 }

@@ -71,8 +71,11 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
         struct tr_problem problem;
         struct tr_http_place place = connection->http.body;
         char *body = (char *)(uintptr_t)bytes + place.at;
-        if (!tr_timer_body_parse(body, place.size, server->daemon->config.opaque_max, &server->body,
-                                 &problem)) {
+        const struct tr_timer_limits limits = {
+            .opaque_max = server->daemon->config.opaque_max,
+            .ignores_unknown = server->daemon->config.ignores_unknown,
+        };
+        if (!tr_timer_body_parse(body, place.size, &limits, &server->body, &problem)) {
             tr_answer_problem(&server->answer, &problem, NULL);
             tr_http_render(connection, number);
             return;

@@ -2,10 +2,14 @@
 #include "shell/front/words.h"
 
 #include "base/assert.h"
+#include "wire/text.h"
 
 struct tr_words tr_words_of(enum tr_result result)
 {
-    static const struct tr_words words[TR_RESULTS] = {
+    static const struct {
+        unsigned status;
+        const char *detail;
+    } words[TR_RESULTS] = {
         [TR_DONE] = {200, NULL},
         [TR_NOT_FOUND] = {404, "there is no such timer"},
         [TR_NO_DEAD_POP] = {404, "this timer has no such dead pop"},
@@ -33,6 +37,12 @@ struct tr_words tr_words_of(enum tr_result result)
         [TR_NO_MEMBER] = {503, "this node is no member of the cluster"},
         [TR_UNKNOWN] = {503, "the outcome is unknown: retry as PUT"},
     };
+    static const char *const types[TR_RESULTS] = {
+        [TR_DISK_FULL] = TR_PROBLEM_DISK_FULL,
+        [TR_MEMORY_FULL] = TR_PROBLEM_MEMORY_FULL,
+        [TR_REPLICA_FULL] = TR_PROBLEM_MEMORY_FULL,
+        [TR_UNKNOWN] = TR_PROBLEM_UNKNOWN_OUTCOME,
+    };
     TR_ASSERT(result < TR_RESULTS && words[result].status != 0);
-    return words[result];
+    return (struct tr_words){words[result].status, words[result].detail, types[result]};
 }

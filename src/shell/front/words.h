@@ -8,6 +8,7 @@
 struct tr_words {
     unsigned status;
     const char *detail; /* NULL: there is nothing to say */
+    const char *type;   /* of a problem that a client acts on; NULL: of others */
 };
 
 struct tr_words tr_words_of(enum tr_result result);
