@@ -136,7 +136,7 @@ void tr_gossip_take(struct tr_membership *membership, struct tr_reader *reader)
 {
     struct tr_roster *roster = membership->scratch;
     bool is_shared = tr_get_number(reader, 1) != 0;
-    if (!tr_roster_get(reader, roster) || reader->at != reader->end) {
+    if (!tr_roster_get(reader, roster) || roster->epoch == 0 || reader->at != reader->end) {
         reader->is_short = true;
         return;
     }

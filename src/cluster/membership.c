@@ -55,6 +55,7 @@ static void heed_done(struct tr_membership *membership)
         tr_membership_heed_all(membership);
         return;
     }
+    membership->heeded->epoch = membership->configured->epoch; /* it may be the first */
     tr_roster_seal(membership->heeded);
     membership->heeded_kept.is_due = true;
 }

@@ -62,7 +62,8 @@ bool tr_roster_log_restore(struct tr_membership *membership, const struct tr_log
     struct tr_kept *kept = is_roster ? &membership->roster_kept : &membership->heeded_kept;
     struct tr_reader in = tr_reader_on(entry->address.text, entry->address.size);
     uint64_t flags = tr_get_number(&in, 1);
-    if (!tr_roster_get(&in, membership->scratch) || in.at != in.end)
+    if (!tr_roster_get(&in, membership->scratch) || in.at != in.end ||
+        (is_roster && membership->scratch->epoch == 0))
         return false;
     *(is_roster ? membership->roster : membership->heeded) = *membership->scratch;
     if (is_roster) {

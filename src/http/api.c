@@ -258,18 +258,10 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
     const char *mark = memchr(target.text, '?', target.size);
     struct tr_span path = {target.text, mark == NULL ? target.size : (size_t)(mark - target.text)};
     struct tr_span query = tr_span_from(target, mark == NULL ? target.size : path.size + 1);
-    out->query.has_cursor = false;
+    out->query = (struct tr_query){.limit = TR_LIST_LIMIT};
     out->place = 0;
-    out->query.wants_dead = false;
-    out->query.wants_retrying = false;
     out->wants_cluster = false;
-    out->query.sequence = 0;
-    out->query.limit = TR_LIST_LIMIT;
     out->allow = NULL;
-    out->query.tag = (struct tr_span){0};
-    out->query.node = (struct tr_span){0};
-    out->query.has_view = false;
-    out->query.from_ms = 0;
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         if (!tr_span_equals(path, plain[i].path))
             continue;

@@ -232,7 +232,7 @@ bool tr_roster_get(struct tr_reader *in, struct tr_roster *roster)
     uint64_t format = tr_get_number(in, 1);
     roster->cluster = tr_get_number(in, 8);
     roster->epoch = tr_get_varint(in);
-    if (in->is_short || roster->epoch == 0 || roster->epoch > TR_EPOCH_MAX ||
+    if (in->is_short || roster->epoch > TR_EPOCH_MAX ||
         (format != FORMAT_PLAIN && format != FORMAT_KEYS))
         return false;
     if (format == FORMAT_KEYS &&

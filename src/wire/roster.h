@@ -117,7 +117,7 @@ int tr_roster_compare(uint64_t epoch_a, uint64_t id_a, uint64_t epoch_b, uint64_
 
 void tr_roster_put(struct tr_writer *writer, const struct tr_roster *roster);
 
-/* False: it is none. */
+/* False: it is none. Its epoch may be 0, which whoever takes it for a roster in force refuses. */
 bool tr_roster_get(struct tr_reader *reader, struct tr_roster *roster);
 
 #endif

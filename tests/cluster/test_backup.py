@@ -173,6 +173,7 @@ def test_what_is_large_expires_or_is_no_text(make, receiver, tmp_path):
     status, _, page = empty.request("GET", "/timers?scope=held")
     assert status == 200 and bytes.fromhex(json.loads(page)["timers"][0]["restore"]["opaque"]) == raw
     assert empty.request("GET", "/timers?scope=held&tag=T")[0] == 400
+    assert b'"restore"' not in empty.request("GET", "/timers")[2]  # what one request asked for is not the next one's
 
 
 def test_timers_without_a_keyspace(make, receiver, tmp_path):
