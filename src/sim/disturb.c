@@ -136,12 +136,16 @@ static void disturb_one(struct world *world, uint32_t index)
 }
 
 /* An older disk knows nothing of the step, and its few records may not tell. A node that started
- * on a disk that takes nothing cannot write the step down. */
+ * on a disk that takes nothing cannot write the step down, nor can one whose log is full. */
 static void step_clock(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];
+    struct tr_node_stats stats;
     if (!world->faults[SIM_STEP] || !machine->is_running || machine->has_snapshot ||
         machine->has_filled || !sim_chance(world, 100))
+        return;
+    tr_node_stats(machine->node, &stats);
+    if (stats.is_log_full)
         return;
     sim_fault(world, SIM_STEP);
     machine->skew_ms += sim_draw_step(world);
