@@ -6,9 +6,9 @@ _tryst() {
     local shared="--strategy --replicas --levels --spread --partitions --per-node --node --json --help"
     local words=""
     if ((COMP_CWORD == 1)); then
-        words="timer status cluster bench receive log place plan keyspace backup help --help --version"
+        words="timer status cluster bench receive log place plan keyspace backup cron help --help --version"
     elif [[ $command == help ]]; then
-        words="timer status cluster bench receive log place plan keyspace backup"
+        words="timer status cluster bench receive log place plan keyspace backup cron"
     elif [[ $command == timer && $COMP_CWORD == 2 ]]; then
         words="add get where cancel redrive ls --help"
         elif [[ $command == cluster && $COMP_CWORD == 2 ]]; then
@@ -40,6 +40,12 @@ _tryst() {
         words="--count --help"
     elif [[ $before == --strategy ]]; then
         words="chronos rendezvous carp virtual skeleton crush ring keyspace"
+    elif [[ $before == --gap ]]; then
+        words="after skip"
+    elif [[ $before == --overlap ]]; then
+        words="first last both"
+    elif [[ $word == -* && $command == cron ]]; then
+        words="--zone --from --count --gap --overlap --help"
     elif [[ $before == --svg ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return

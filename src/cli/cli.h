@@ -25,6 +25,7 @@ typedef enum tr_exit tr_command(int argc, char **argv);
 tr_command tr_command_place;
 tr_command tr_command_backup;
 tr_command tr_command_plan;
+tr_command tr_command_cron;
 tr_command tr_command_keyspace;
 tr_command tr_command_timer;
 tr_command tr_command_status;

@@ -18,6 +18,7 @@ static const char general[] =
     "  plan       what adding or removing nodes would move, before anyone moves anything\n"
     "  keyspace   the ring that nodes make, and how even their shares are\n"
     "  backup     every key and timer of a cluster in a file, and back\n"
+    "  cron       when a cron expression is due next\n"
     "  help       help on a command: tryst help place\n"
     "\n"
     "  --help     this text\n"
@@ -206,6 +207,22 @@ static const char backup[] =
     "\n"
     "Example:  tryst backup create tonight.tryst && tryst backup inspect tonight.tryst\n";
 
+static const char cron[] =
+    "usage: tryst cron [OPTION]... EXPRESSION\n"
+    "\n"
+    "Shows when a cron expression is due next, in UTC and by the clocks of a zone. It has five\n"
+    "fields (minute, hour, day, month, weekday), or six with seconds first, as crontab(5) has\n"
+    "them, or is @yearly, @monthly, @weekly, @daily or @hourly.\n"
+    "\n"
+    "  --zone ZONE       a time zone, as Europe/Berlin (UTC)\n"
+    "  --from INSTANT    after this one, as 2026-11-19T08:30:00Z (now)\n"
+    "  --count N         so many, 1 to 10000 (5)\n"
+    "  --gap WHAT        a time that a day does not have: after the gap, or skip (after)\n"
+    "  --overlap WHICH   of a time that a day has twice: first, last or both (first)\n"
+    "  -                 expressions from standard input, one a line\n"
+    "\n"
+    "Example:  tryst cron --zone Europe/Berlin '30 2 * * *'\n";
+
 bool tr_help_print(FILE *out, const char *command)
 {
     static const struct {
@@ -214,7 +231,7 @@ bool tr_help_print(FILE *out, const char *command)
     } texts[] = {
         {"timer", timer},       {"status", status}, {"bench", bench}, {"log", log_help},
         {"receive", receive},   {"place", place},   {"plan", plan},   {"cluster", cluster},
-        {"keyspace", keyspace}, {"backup", backup},
+        {"keyspace", keyspace}, {"backup", backup}, {"cron", cron},
     };
     if (command == NULL) {
         fputs(general, out);

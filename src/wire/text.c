@@ -2,6 +2,7 @@
 #include "wire/text.h"
 
 #include "base/assert.h"
+#include "calendar/date.h"
 
 #include <stdarg.h>
 
@@ -105,41 +106,11 @@ void tr_put_json_string(struct tr_writer *writer, struct tr_span text)
     tr_put_bytes(writer, "\"", 1);
 }
 
-static void put_padded(struct tr_writer *writer, uint64_t value, unsigned digits)
-{
-    TR_ASSERT(digits <= 20);
-    char text[20];
-    for (unsigned i = digits; i > 0; i--) {
-        text[i - 1] = (char)('0' + value % 10);
-        value /= 10;
-    }
-    tr_put_bytes(writer, text, digits);
-}
-
-/* Days since 1970 to a date, by counting from a first of March: leap days then come last. */
 void tr_put_rfc3339(struct tr_writer *writer, tr_wall_ms at_ms)
 {
-    uint64_t days = at_ms / 86400000 + 719468;
-    uint64_t era = days / 146097;
-    uint64_t day = days % 146097;
-    uint64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
-    uint64_t in_year = day - (365 * year + year / 4 - year / 100);
-    uint64_t month = (5 * in_year + 2) / 153;
-    TR_ASSERT(year < 400 && in_year < 366 && month < 12);
-    put_padded(writer, era * 400 + year + (month >= 10), 4);
-    tr_put_bytes(writer, "-", 1);
-    put_padded(writer, month < 10 ? month + 3 : month - 9, 2);
-    tr_put_bytes(writer, "-", 1);
-    put_padded(writer, in_year - (153 * month + 2) / 5 + 1, 2);
-    tr_put_bytes(writer, "T", 1);
-    put_padded(writer, at_ms / 3600000 % 24, 2);
-    tr_put_bytes(writer, ":", 1);
-    put_padded(writer, at_ms / 60000 % 60, 2);
-    tr_put_bytes(writer, ":", 1);
-    put_padded(writer, at_ms / 1000 % 60, 2);
-    tr_put_bytes(writer, ".", 1);
-    put_padded(writer, at_ms % 1000, 3);
-    tr_put_bytes(writer, "Z", 1);
+    char text[TR_INSTANT_SIZE + 1];
+    tr_instant_write(at_ms, text);
+    tr_put_text(writer, text);
 }
 
 void tr_problem_set(struct tr_problem *problem, unsigned status, const char *first, ...)
