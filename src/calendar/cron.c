@@ -168,9 +168,10 @@ static const char *of_macro(struct tr_span text, struct tr_span *meant)
 /* What other dialects have, and is refused by name. */
 static const char *find_foreign(struct tr_span word)
 {
+    static const char marks[] = ",-0123456789";
     for (size_t i = 0; i < word.size; i++) {
         char c = word.text[i];
-        bool is_apart = i == 0 || memchr(",-0123456789", word.text[i - 1], 12) != NULL;
+        bool is_apart = i == 0 || memchr(marks, word.text[i - 1], sizeof marks - 1) != NULL;
         if (c == '?')
             return "has ?, which is not taken: write *";
         if (c == '#')
