@@ -19,7 +19,7 @@ _tryst() {
         mapfile -t COMPREPLY < <(compgen -d -- "$word")
         return
     elif [[ $word == -* && $command == timer ]]; then
-        words="--in --to --repeat-for --tag --replicas --key --content-type --dead --cluster --node --json --help"
+        words="--in --to --repeat-for --count --tag --replicas --key --content-type --dead --cluster --node --json --help"
     elif [[ $word == -* && $command == status ]]; then
         words="--node --json --help"
         elif [[ $word == -* && $command == cluster ]]; then

@@ -25,6 +25,7 @@ typedef uint64_t tr_timer_id;
 #define TR_URI_MAX     2048                      /* bytes of a callback URI */
 #define TR_TYPE_MAX    255                       /* bytes of a content type */
 #define TR_TIME_MAX    (((uint64_t)1 << 48) - 1) /* milliseconds that six bytes hold */
+#define TR_REPEAT_EVER TR_TIME_MAX               /* for repeat_ms: it does not end */
 #define TR_FACTOR_MAX  255                       /* replicas that can be asked for */
 #define TR_ATTEMPT_MAX 255
 #define TR_MEMBER_NONE UINT16_MAX /* for the index of a member: none */
@@ -110,7 +111,7 @@ struct tr_head {
 struct tr_record {
     struct tr_head head;
     uint64_t interval_ms;
-    uint64_t repeat_ms; /* 0: as long as the interval, so one pop */
+    uint64_t repeat_ms; /* 0: as long as the interval, so one pop; TR_REPEAT_EVER */
     uint8_t tag_count;
     struct tr_span uri;
     struct tr_span opaque;

@@ -16,6 +16,7 @@ enum option_id {
     OPTION_IN,
     OPTION_TO,
     OPTION_REPEAT,
+    OPTION_COUNT,
     OPTION_TAG,
     OPTION_FACTOR,
     OPTION_KEY,
@@ -31,6 +32,7 @@ static const struct tr_option timer_options[] = {
     {"--in", true, OPTION_IN},
     {"--to", true, OPTION_TO},
     {"--repeat-for", true, OPTION_REPEAT},
+    {"--count", true, OPTION_COUNT},
     {"--tag", true, OPTION_TAG},
     {"--replicas", true, OPTION_FACTOR},
     {"--key", true, OPTION_KEY},
@@ -49,6 +51,7 @@ struct asked {
     const char *in;
     const char *to;
     const char *repeat;
+    const char *count;
     const char *tags[TR_TAGS_MAX];
     unsigned tag_count;
     const char *factor;
@@ -107,6 +110,9 @@ static bool read_asked(struct tr_options *options, struct asked *asked, enum tr_
         case OPTION_REPEAT:
             asked->repeat = value;
             break;
+        case OPTION_COUNT:
+            asked->count = value;
+            break;
         case OPTION_TAG:
             if (asked->tag_count == TR_TAGS_MAX) {
                 tr_usage_error("timer", "more than %d tags", TR_TAGS_MAX);
@@ -148,6 +154,36 @@ static void put_string(struct tr_writer *out, const char *text)
     tr_put_json_string(out, (struct tr_span){text, strlen(text)});
 }
 
+/* How often it pops. */
+static bool put_repeats(struct tr_writer *out, const struct asked *asked)
+{
+    char seconds[64];
+    if (asked->count != NULL && asked->repeat != NULL) {
+        tr_usage_error("timer", "--count or --repeat-for, not both");
+        return false;
+    }
+    if (asked->count != NULL) {
+        if (asked->count[0] == '\0' || asked->count[strspn(asked->count, "0123456789")] != '\0') {
+            tr_usage_error("timer", "--count %s is no number", asked->count);
+            return false;
+        }
+        tr_put_text(out, ",\"count\":");
+        tr_put_text(out, asked->count);
+    } else if (asked->repeat != NULL && strcmp(asked->repeat, "forever") == 0) {
+        tr_put_text(out, ",\"repeat-for\":\"forever\"");
+    } else if (asked->repeat != NULL) {
+        if (!write_seconds(asked->repeat, seconds, sizeof seconds)) {
+            tr_usage_error("timer",
+                           "--repeat-for %s is no duration such as 30s, 15m or 2h, nor forever",
+                           asked->repeat);
+            return false;
+        }
+        tr_put_text(out, ",\"repeat-for\":");
+        tr_put_text(out, seconds);
+    }
+    return true;
+}
+
 static bool put_timer_body(struct tr_writer *out, const struct asked *asked)
 {
     char seconds[64];
@@ -157,15 +193,8 @@ static bool put_timer_body(struct tr_writer *out, const struct asked *asked)
     }
     tr_put_text(out, "{\"timing\":{\"interval\":");
     tr_put_text(out, seconds);
-    if (asked->repeat != NULL) {
-        if (!write_seconds(asked->repeat, seconds, sizeof seconds)) {
-            tr_usage_error("timer", "--repeat-for %s is no duration such as 30s, 15m or 2h",
-                           asked->repeat);
-            return false;
-        }
-        tr_put_text(out, ",\"repeat-for\":");
-        tr_put_text(out, seconds);
-    }
+    if (!put_repeats(out, asked))
+        return false;
     tr_put_text(out, "},\"callback\":{\"http\":{\"uri\":");
     put_string(out, asked->to);
     tr_put_text(out, ",\"opaque\":");

@@ -23,6 +23,9 @@ struct body_reader {
     bool is_interval_exact;
     bool has_repeat;
     bool is_repeat_exact;
+    bool is_forever;
+    bool has_count;
+    uint64_t count; /* of pops */
     uint64_t interval_floor;
     uint64_t repeat_floor;
 };
@@ -180,9 +183,39 @@ static bool read_duration(struct body_reader *reader, const char *path, uint64_t
     return *floor < TR_INTERVAL_MAX || refuse(reader, path, " must be less than 1115 years");
 }
 
+/* A duration, or that it does not end. */
+static bool read_repeat(struct body_reader *reader)
+{
+    static const char path[] = "timing.repeat-for";
+    reader->has_repeat = true;
+    enum tr_json_token token = tr_json_next(&reader->json);
+    if (token == TR_JSON_BAD)
+        return refuse_json(reader);
+    reader->is_forever =
+        token == TR_JSON_STRING && tr_span_equals(reader->json.text, TR_SPAN("forever"));
+    if (reader->is_forever)
+        return true;
+    if (token != TR_JSON_NUMBER ||
+        !tr_json_thousandths(reader->json.text, &reader->repeat_floor, &reader->is_repeat_exact))
+        return refuse(reader, path, " must be a number >= 0, or \"forever\"");
+    return reader->repeat_floor < TR_INTERVAL_MAX ||
+           refuse(reader, path, " must be less than 1115 years, or \"forever\"");
+}
+
+static bool read_count(struct body_reader *reader)
+{
+    reader->has_count = true;
+    enum tr_json_token token = tr_json_next(&reader->json);
+    if (token == TR_JSON_BAD)
+        return refuse_json(reader);
+    return (token == TR_JSON_NUMBER &&
+            tr_json_whole(reader->json.text, UINT32_MAX, &reader->count) && reader->count > 0) ||
+           refuse(reader, "timing.count", " must be a whole number from 1 to 4294967295");
+}
+
 static bool read_timing(struct body_reader *reader)
 {
-    static const char *const known[] = {"interval", "repeat-for", NULL};
+    static const char *const known[] = {"interval", "repeat-for", "count", NULL};
     static const char *const foreign[] = {"start-time", "start-time-delta", "sequence-number",
                                           NULL};
     struct members members;
@@ -197,9 +230,9 @@ static bool read_timing(struct body_reader *reader)
                                     &reader->is_interval_exact);
             reader->has_interval = true;
         } else if (tr_span_equals(reader->json.text, TR_SPAN("repeat-for"))) {
-            is_read = read_duration(reader, "timing.repeat-for", &reader->repeat_floor,
-                                    &reader->is_repeat_exact);
-            reader->has_repeat = true;
+            is_read = read_repeat(reader);
+        } else if (tr_span_equals(reader->json.text, TR_SPAN("count"))) {
+            is_read = read_count(reader);
         } else {
             is_read = refuse_unknown(reader, "timing", (struct names){known, foreign});
         }
@@ -519,6 +552,20 @@ static bool read_root(struct body_reader *reader)
     return (seen & 2) != 0 || refuse(reader, "callback", " is missing");
 }
 
+/* So many pops are as long a time of repeating. */
+static bool repeat_by_count(struct body_reader *reader)
+{
+    struct tr_timer_body *out = reader->out;
+    if (reader->has_repeat)
+        return refuse(reader, "timing.count", " and timing.repeat-for cannot both be given");
+    if (reader->count > 1 && out->interval_ms == 0)
+        return refuse(reader, "timing.count", " must be 1 when timing.interval is 0");
+    if (reader->count > 1 && reader->count > TR_INTERVAL_MAX / out->interval_ms)
+        return refuse(reader, "timing.count", " must end within 1115 years");
+    out->repeat_ms = reader->count > 1 ? reader->count * out->interval_ms : 0;
+    return true;
+}
+
 static bool check_timing(struct body_reader *reader)
 {
     struct tr_timer_body *out = reader->out;
@@ -527,8 +574,16 @@ static bool check_timing(struct body_reader *reader)
     TR_ASSERT(reader->interval_floor < TR_INTERVAL_MAX);
     /* Up, so that it is never early; the end of the repeats down, so that none is after it. */
     out->interval_ms = reader->interval_floor + !reader->is_interval_exact;
+    if (reader->has_count)
+        return repeat_by_count(reader);
     if (!reader->has_repeat)
         return true;
+    if (reader->is_forever && out->interval_ms == 0)
+        return refuse(reader, "timing.repeat-for", " must be 0 when timing.interval is 0");
+    if (reader->is_forever) {
+        out->repeat_ms = TR_REPEAT_EVER;
+        return true;
+    }
     out->repeat_ms = reader->repeat_floor;
     if (out->interval_ms == 0) {
         if (out->repeat_ms > 0 || !reader->is_repeat_exact)

@@ -22,7 +22,7 @@ struct tr_timer_past {
 /* Spans point into the body. */
 struct tr_timer_body {
     uint64_t interval_ms;
-    uint64_t repeat_ms; /* 0: not given, or as long as the interval */
+    uint64_t repeat_ms; /* 0: not given, or as long as the interval; TR_REPEAT_EVER */
     uint32_t factor;    /* 0: not given */
     uint8_t tag_count;
     struct tr_span uri;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What receivers see, and what happens when they fail."""
 
+import json
 import socket
 import ssl
 import subprocess
@@ -27,6 +28,22 @@ def test_the_headers_of_a_pop(node, receiver):
     assert pop.headers["ce-specversion"] == "1.0" and pop.headers["ce-type"] and pop.headers["ce-source"] and pop.headers["ce-time"]
     node.create(receiver.uri, 0.05, **{"content-type": "application/json"})
     assert receiver.wait(2)[1].headers["content-type"] == "application/json"
+
+
+def test_so_many_pops_or_without_end(node, receiver):
+    def body(**timing):
+        return json.dumps({"timing": timing, "callback": {"http": {"uri": receiver.uri, "opaque": ""}}})
+
+    counted = node.request("POST", "/timers", body(interval=0.05, count=3)).location
+    receiver.wait(3)
+    wait_for(lambda: node.get(counted).status == 404, what="the end of the timer")
+    endless = node.request("POST", "/timers", body(interval=0.05, **{"repeat-for": "forever"})).location
+    receiver.wait(15)
+    shown = node.get(endless).json()
+    assert shown["timing"] == {"interval": 0.05, "repeat-for": "forever"}
+    assert node.request("PUT", endless, json.dumps({"timing": shown["timing"], "callback": shown["callback"]})).status == 200  # as it was shown
+    assert node.request("DELETE", endless).status == 200
+    assert [pop.sequence for pop in receiver.pops][:3] == [1, 2, 3]
 
 
 def test_pops_are_never_early(node, receiver):

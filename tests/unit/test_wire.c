@@ -49,6 +49,18 @@ static void bodies_that_are_wrong_say_where(void **state)
          "timing has no member colour"},
         {"{\"timing\":{\"interval\":0,\"repeat-for\":5}," CALLBACK "}", 400,
          "timing.repeat-for must be 0 when timing.interval is 0"},
+        {"{\"timing\":{\"interval\":0,\"repeat-for\":\"forever\"}," CALLBACK "}", 400,
+         "timing.repeat-for must be 0 when timing.interval is 0"},
+        {"{\"timing\":{\"interval\":1,\"repeat-for\":\"for ever\"}," CALLBACK "}", 400,
+         "timing.repeat-for must be a number >= 0, or \"forever\""},
+        {"{\"timing\":{\"interval\":1,\"count\":0}," CALLBACK "}", 400,
+         "timing.count must be a whole number from 1 to 4294967295"},
+        {"{\"timing\":{\"interval\":1,\"count\":2,\"repeat-for\":2}," CALLBACK "}", 400,
+         "timing.count and timing.repeat-for cannot both be given"},
+        {"{\"timing\":{\"interval\":0,\"count\":2}," CALLBACK "}", 400,
+         "timing.count must be 1 when timing.interval is 0"},
+        {"{\"timing\":{\"interval\":31536000,\"count\":4000}," CALLBACK "}", 400,
+         "timing.count must end within 1115 years"},
         {"{\"timing\":{\"interval\":1,\"interval\":2}," CALLBACK "}", 400,
          "timing has a member twice: interval"},
         {"{\"timing\":{\"interval\":1}," CALLBACK "," CALLBACK "}", 400,
@@ -136,6 +148,13 @@ static void who_needs_it_has_unknown_members_ignored(void **state)
     assert_true(
         parse("{\"timing\":{\"interval\":2,\"repeat-for\":1}," CALLBACK "}", &body, &problem));
     assert_int_equal(body.repeat_ms, 0); /* one pop */
+    assert_true(parse("{\"timing\":{\"interval\":2,\"count\":3}," CALLBACK "}", &body, &problem));
+    assert_int_equal(body.repeat_ms, 6000);
+    assert_true(parse("{\"timing\":{\"interval\":2,\"count\":1}," CALLBACK "}", &body, &problem));
+    assert_int_equal(body.repeat_ms, 0);
+    assert_true(parse("{\"timing\":{\"interval\":2,\"repeat-for\":\"forever\"}," CALLBACK "}",
+                      &body, &problem));
+    assert_true(body.repeat_ms == TR_REPEAT_EVER);
 }
 
 static void names_that_are_close_are_suggested(void **state)

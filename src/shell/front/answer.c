@@ -180,7 +180,6 @@ static void put_timer(struct tr_writer *out, const struct tr_node *node, uint32_
     struct tr_record record;
     tr_node_record(node, ref, &record);
     struct tr_timer_text text = tr_node_text(node, record.head.key.id, record.head.factor);
-    uint64_t repeat = record.repeat_ms > 0 ? record.repeat_ms : record.interval_ms;
     bool is_dead = (record.head.flags & TR_RECORD_DEAD) != 0;
     tr_steady_ms now = tr_node_steady(node);
     tr_put_text(out, "{\"id\":\"");
@@ -188,7 +187,10 @@ static void put_timer(struct tr_writer *out, const struct tr_node *node, uint32_
     tr_put_text(out, "\",\"timing\":{\"interval\":");
     tr_put_seconds(out, record.interval_ms);
     tr_put_text(out, ",\"repeat-for\":");
-    tr_put_seconds(out, repeat);
+    if (record.repeat_ms == TR_REPEAT_EVER)
+        tr_put_text(out, "\"forever\"");
+    else
+        tr_put_seconds(out, record.repeat_ms > 0 ? record.repeat_ms : record.interval_ms);
     tr_put_text(out, "}");
     put_callback(out, &record);
     tr_put_text(out, ",\"reliability\":{\"replication-factor\":");
