@@ -4,8 +4,9 @@
 #include "base/assert.h"
 
 static const struct tr_span header_names[TR_HTTP_HEADERS] = {
-    {"expect", 6},       {"idempotency-key", 15},   {"tryst-proof", 11}, {"range", 5},
-    {"retry-after", 11}, {"x-sequence-number", 17}, {"x-timer-id", 10},  {"upgrade", 7},
+    {"content-type", 12},      {"expect", 6},      {"idempotency-key", 15},
+    {"tryst-proof", 11},       {"range", 5},       {"retry-after", 11},
+    {"x-sequence-number", 17}, {"x-timer-id", 10}, {"upgrade", 7},
 };
 
 static struct tr_http *http_of(llhttp_t *parser)
@@ -72,15 +73,26 @@ static int on_value_complete(llhttp_t *parser)
 {
     struct tr_http *http = http_of(parser);
     if (http->current >= 0)
-        http->seen |= (uint8_t)(1u << http->current);
+        http->seen |= (uint16_t)(1u << http->current);
     return 0;
+}
+
+/* A body of many lines may be larger than one that is a single thing. */
+static bool has_lines(const struct tr_http *http)
+{
+    static const struct tr_span lines = {"application/x-ndjson", 20};
+    struct tr_span type = tr_http_header(http, http->base, TR_HTTP_CONTENT_TYPE);
+    type.size = type.size < lines.size ? type.size : lines.size;
+    return tr_span_equals_nocase(type, lines);
 }
 
 static int on_headers_complete(llhttp_t *parser)
 {
     struct tr_http *http = http_of(parser);
     http->is_head_done = true;
-    if (parser->content_length > http->body_max && (parser->flags & F_CONTENT_LENGTH) != 0)
+    http->most =
+        has_lines(http) && http->lines_max > http->body_max ? http->lines_max : http->body_max;
+    if (parser->content_length > http->most && (parser->flags & F_CONTENT_LENGTH) != 0)
         return refuse(http, 413, "the body is over the limit; [limits] body sets it");
     struct tr_span expect = tr_http_header(http, http->base, TR_HTTP_EXPECT);
     if (expect.text != NULL && parser->type == HTTP_REQUEST) {
@@ -94,7 +106,7 @@ static int on_headers_complete(llhttp_t *parser)
 static int on_body(llhttp_t *parser, const char *at, size_t size)
 {
     struct tr_http *http = http_of(parser);
-    if (http->body.size + size > http->body_max)
+    if (http->body.size + size > http->most)
         return refuse(http, 413, "the body is over the limit; [limits] body sets it");
     if (http->body.size == 0)
         http->body.at = (uint32_t)(at - http->base);
@@ -168,8 +180,8 @@ enum tr_http_state tr_http_feed(struct tr_http *http, char *buffer, size_t from,
     }
     if (result == HPE_OK) {
         /* Chunks may triple a body, and no more; extensions and trailers count too. */
-        size_t most = http->is_head_done ? 3 * http->body_max + (size_t)2 * TR_HTTP_HEAD_MAX
-                                         : TR_HTTP_HEAD_MAX;
+        size_t most =
+            http->is_head_done ? 3 * http->most + (size_t)2 * TR_HTTP_HEAD_MAX : TR_HTTP_HEAD_MAX;
         if (size <= most)
             return TR_HTTP_MORE;
         http->fault_status = http->is_head_done ? 413 : 431;

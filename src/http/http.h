@@ -37,10 +37,10 @@ enum tr_http_state {
 
 /* Headers that anybody here looks at. */
 enum tr_http_header {
+    TR_HTTP_CONTENT_TYPE,
     TR_HTTP_EXPECT,
     TR_HTTP_IDEMPOTENCY_KEY,
     TR_HTTP_PROOF,
-
     TR_HTTP_RANGE,
     TR_HTTP_RETRY_AFTER,
     TR_HTTP_SEQUENCE,
@@ -58,12 +58,14 @@ struct tr_http {
     llhttp_t parser;
     const char *base; /* of the buffer, during a feed */
     size_t body_max;
+    size_t lines_max; /* of a body of lines, if that is more */
+    size_t most;      /* of the body that comes */
     size_t used;
     struct tr_http_place target;
     struct tr_http_place field; /* the name of the header being read */
     struct tr_http_place headers[TR_HTTP_HEADERS];
     struct tr_http_place body;
-    uint8_t seen;   /* headers that were there, a bit each */
+    uint16_t seen;  /* headers that were there, a bit each */
     int8_t current; /* the header whose value comes, or -1 */
     bool is_head_done;
     bool is_complete;

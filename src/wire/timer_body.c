@@ -516,6 +516,13 @@ static bool read_past(struct body_reader *reader)
     return past->due_ms > 0 || refuse(reader, "restore.due", " is missing");
 }
 
+/* What a header says of a body by itself, for one that is a line of many. */
+static bool read_key(struct body_reader *reader)
+{
+    return expect_string(reader, "idempotency-key", &reader->out->key) &&
+           (reader->out->key.size > 0 || refuse(reader, "idempotency-key", " must not be empty"));
+}
+
 static bool read_root(struct body_reader *reader)
 {
     static const struct {
@@ -527,6 +534,7 @@ static bool read_root(struct body_reader *reader)
         {{"reliability", 11}, read_reliability},
         {{"statistics", 10}, read_statistics},
         {{"restore", 7}, read_past},
+        {{"idempotency-key", 15}, read_key},
     };
     const unsigned count = sizeof objects / sizeof objects[0];
     struct members members;
@@ -646,6 +654,7 @@ bool tr_timer_body_parse(char *body, size_t size, const struct tr_timer_limits *
     out->opaque = (struct tr_span){0};
     out->content_type = (struct tr_span){0};
     out->past = (struct tr_timer_past){0};
+    out->key = (struct tr_span){0};
     tr_json_init(&reader.json, body, size);
     return read_root(&reader) && check_timing(&reader) && check_past(&reader) &&
            check_callback(&reader, limits->opaque_max);

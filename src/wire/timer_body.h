@@ -31,6 +31,7 @@ struct tr_timer_body {
     struct tr_span content_type; /* empty: not given */
     struct tr_tag tags[TR_TAGS_MAX];
     struct tr_timer_past past;
+    struct tr_span key; /* of idempotency; text NULL: not given */
 };
 
 /* What the operator allows. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/front/connection.h"
 
+#include "shell/front/batch.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +42,7 @@ void tr_connection_free(struct tr_stream *stream)
         connection->early = early->next;
         free(early);
     }
+    tr_batch_free(connection->batch);
     free(connection->in);
     free(connection);
 }
@@ -185,7 +188,8 @@ uint16_t tr_connection_begin(struct tr_connection *connection, uint8_t kind)
 
 bool tr_connection_is_paused(const struct tr_connection *connection)
 {
-    return (uint16_t)(connection->asked - connection->answered) >= TR_UNDER_WAY_MAX ||
+    return connection->batch != NULL ||
+           (uint16_t)(connection->asked - connection->answered) >= TR_UNDER_WAY_MAX ||
            connection->stream.out_size + connection->early_size > OUT_HELD_MAX ||
            connection->is_closing;
 }

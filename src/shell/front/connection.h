@@ -24,6 +24,7 @@
 
 #define TR_RESP_SLOTS 256 /* of the table of RESP's commands */
 
+struct tr_batch;
 struct early; /* an answer that waits for those before it */
 struct tr_resp_session;
 struct tr_resp_verb;
@@ -47,6 +48,7 @@ struct tr_connection {
 
     uint16_t asked;    /* requests handed on, modulo 2^16 */
     uint16_t answered; /* answers put out, likewise */
+    struct tr_batch *batch; /* the request under way, if that is one of many lines */
     struct early *early;
     size_t early_size;
     uint64_t asked_us[TR_UNDER_WAY_MAX]; /* when, by number modulo */
@@ -94,6 +96,8 @@ struct tr_server {
     struct tr_timer_body body;
     struct tr_answer answer;
     bool is_draining;
+    struct tr_batch *batches; /* all that are under way */
+    uv_timer_t batches_again; /* when one of them waits for room */
 
     /* Of the RESP front. */
     struct tr_connection *held; /* those with replies that wait for the log */

@@ -2,10 +2,11 @@
 #include "shell/front/http.h"
 
 #include "shell/cluster.h"
+#include "shell/front/batch.h"
+#include "shell/front/body.h"
 #include "shell/front/gather.h"
 #include "shell/front/resp_find.h"
 #include "shell/peer/links.h"
-#include "shell/peer/neighbours.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,28 +72,15 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
         struct tr_problem problem;
         struct tr_http_place place = connection->http.body;
         char *body = (char *)(uintptr_t)bytes + place.at;
-        const struct tr_timer_limits limits = {
-            .opaque_max = server->daemon->config.opaque_max,
-            .ignores_unknown = server->daemon->config.ignores_unknown,
-        };
-        if (!tr_timer_body_parse(body, place.size, &limits, &server->body, &problem)) {
+        if (!tr_body_read(server, body, place.size, route->kind == TR_API_CREATE, &problem)) {
             tr_answer_problem(&server->answer, &problem, NULL);
             tr_http_render(connection, number);
             return;
         }
-        if (!server->daemon->config.may_call_nodes &&
-            tr_neighbours_have_uri(server->daemon->node, &server->body.parts)) {
-            tr_http_refuse(connection, number, 403,
-                           "callback.http.uri is at a node of this cluster; [callback] to-nodes "
-                           "allows that");
-            return;
-        }
-        if (route->kind == TR_API_CREATE && server->body.past.version != 0) {
-            tr_http_refuse(connection, number, 400, "restore is for PUT: the timer has its id");
-            return;
-        }
         event.of.request.body = &server->body;
         event.of.request.key = tr_http_header(&connection->http, bytes, TR_HTTP_IDEMPOTENCY_KEY);
+        if (event.of.request.key.text == NULL)
+            event.of.request.key = server->body.key;
         if (event.of.request.key.text != NULL && event.of.request.key.size == 0) {
             tr_http_refuse(connection, number, 400, "Idempotency-Key must not be empty");
             return;
@@ -163,7 +151,10 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     case TR_API_LIST:
     case TR_API_REDRIVE:
     case TR_API_RESYNC_LIST:
-        if (what == TR_API_LIST && server->route.wants_cluster && !tr_node_is_alone(daemon->node))
+        if (what == TR_API_CREATE && tr_batch_is_asked(connection, bytes))
+            tr_batch_begin(connection, number, tr_http_span(bytes, connection->http.body));
+        else if (what == TR_API_LIST && server->route.wants_cluster &&
+                 !tr_node_is_alone(daemon->node))
             tr_gather_page(daemon->gather, tr_connection_token(connection, number), &server->route);
         else
             ask_node(connection, number, bytes);

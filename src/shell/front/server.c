@@ -2,6 +2,7 @@
 /* Listening, and the connections as a whole: which are idle, which are to close. */
 #include "shell/front/server.h"
 
+#include "shell/front/batch.h"
 #include "shell/front/front.h"
 #include "shell/front/http.h"
 #include "shell/front/resp.h"
@@ -30,6 +31,8 @@ void tr_server_answer(struct tr_server *server, const struct tr_effect *effect)
     if (connection == NULL)
         return; /* the client is gone */
     uint16_t number = (uint16_t)(token >> 20);
+    if (tr_batch_hear(connection, number, effect))
+        return;
     tr_answer_from_effect(&server->answer, server->daemon->node, effect);
     tr_http_render(connection, number);
 }
@@ -92,6 +95,7 @@ static void welcome(struct tr_listener *listener, int file)
     connection->previous = connection;
     daemon->metrics.connections++;
     tr_http_init_request(&connection->http, daemon->config.body_max);
+    connection->http.lines_max = TR_BATCH_SIZE;
     tr_connection_touch(connection);
     if (listener->is_resp && !tr_resp_open(connection))
         tr_connection_close(connection);
@@ -235,6 +239,7 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon)
     uv_timer_init(&daemon->loop, &server->sweep);
     server->sweep.data = server;
     uv_timer_start(&server->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    uv_timer_init(&daemon->loop, &server->batches_again);
     return server;
 }
 
@@ -287,4 +292,6 @@ void tr_server_close(struct tr_server *server)
         tr_connection_close(server->oldest.next);
     uv_timer_stop(&server->sweep);
     uv_close((uv_handle_t *)&server->sweep, NULL);
+    uv_timer_stop(&server->batches_again);
+    uv_close((uv_handle_t *)&server->batches_again, NULL);
 }
