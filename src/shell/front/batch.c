@@ -3,7 +3,6 @@
 
 #include "base/assert.h"
 #include "shell/front/body.h"
-#include "shell/front/http.h"
 #include "shell/front/words.h"
 #include "wire/text.h"
 
@@ -35,7 +34,8 @@ struct line {
 };
 
 struct tr_batch {
-    struct tr_connection *connection;
+    struct tr_connection *connection; /* while `token` leads to it */
+    uint64_t token;
     struct tr_batch *next; /* of all */
     uint16_t number;       /* of the request */
     bool is_chunked;       /* a client of HTTP/1.0 knows the end when the connection closes */
@@ -64,15 +64,8 @@ bool tr_batch_is_asked(const struct tr_connection *connection, const char *bytes
     return is_whole && tr_span_equals_nocase(given, type);
 }
 
-void tr_batch_free(struct tr_batch *batch)
+static void release(struct tr_batch *batch)
 {
-    if (batch == NULL)
-        return;
-    struct tr_batch **link = &batch->connection->server->batches;
-    while (*link != NULL && *link != batch)
-        link = &(*link)->next;
-    if (*link != NULL)
-        *link = batch->next;
     for (uint32_t i = 0; i < batch->count; i++)
         free(batch->lines[i].problem);
     free(batch->body);
@@ -297,20 +290,19 @@ static void put_answers(struct tr_batch *batch)
     }
 }
 
-static void run(struct tr_batch *batch)
+/* True: it is over, or its client is gone. */
+static bool run(struct tr_batch *batch, struct tr_server *server)
 {
     struct tr_connection *connection = batch->connection;
-    if (connection->stream.is_closed)
-        return;
+    if (tr_connection_of(server, batch->token) == NULL || connection->stream.is_closed)
+        return true;
     ask_lines(batch);
     put_answers(batch);
     if (connection->stream.is_closed || batch->answered < batch->count)
-        return;
-    uint16_t number = batch->number;
-    bool is_chunked = batch->is_chunked;
+        return false;
     connection->batch = NULL;
-    tr_batch_free(batch);
-    tr_connection_answer(connection, number, "0\r\n\r\n", is_chunked ? 5 : 0);
+    tr_connection_answer(connection, batch->number, "0\r\n\r\n", batch->is_chunked ? 5 : 0);
+    return true;
 }
 
 static void on_again(uv_timer_t *timer)
@@ -320,12 +312,18 @@ static void on_again(uv_timer_t *timer)
 
 void tr_batches_run(struct tr_server *server)
 {
-    struct tr_batch *next = NULL;
+    struct tr_batch **link = &server->batches;
     bool is_waiting = false;
-    for (struct tr_batch *batch = server->batches; batch != NULL; batch = next) {
-        next = batch->next;
-        is_waiting |= batch->again > 0;
-        run(batch);
+    while (*link != NULL) {
+        struct tr_batch *batch = *link;
+        bool is_over = run(batch, server);
+        is_waiting |= !is_over && batch->again > 0;
+        if (is_over) {
+            *link = batch->next;
+            release(batch);
+        } else {
+            link = &batch->next;
+        }
     }
     if (is_waiting && !uv_is_active((uv_handle_t *)&server->batches_again))
         uv_timer_start(&server->batches_again, on_again, AGAIN_MS, 0);
@@ -336,15 +334,18 @@ void tr_batches_run(struct tr_server *server)
 static struct tr_batch *make(struct tr_connection *connection, struct tr_span body, uint32_t count,
                              size_t longest)
 {
+    TR_ASSERT(body.size >= longest && longest > 0);
     struct tr_batch *batch = calloc(1, sizeof *batch + count * sizeof batch->lines[0]);
     if (batch == NULL)
         return NULL;
     batch->connection = connection;
+    batch->token = tr_connection_token(connection, 0);
     batch->count = count;
     batch->body = malloc(body.size);
     batch->scratch = malloc(longest);
     if (batch->body == NULL || batch->scratch == NULL) {
-        tr_batch_free(batch);
+        batch->count = 0;
+        release(batch);
         return NULL;
     }
     memcpy(batch->body, body.text, body.size);
@@ -352,21 +353,23 @@ static struct tr_batch *make(struct tr_connection *connection, struct tr_span bo
     return batch;
 }
 
-void tr_batch_begin(struct tr_connection *connection, uint16_t number, struct tr_span body)
+bool tr_batch_begin(struct tr_connection *connection, uint16_t number, struct tr_span body,
+                    struct tr_problem *problem)
 {
     struct tr_server *server = connection->server;
     size_t longest = 0;
     uint32_t count = count_lines(body, &longest);
     if (count == 0 || count > TR_BATCH_LINES) {
-        tr_http_refuse(connection, number, count == 0 ? 400 : 413,
+        tr_problem_set(problem, count == 0 ? 400 : 413,
                        count == 0 ? "the body has no lines: there is one for each timer"
-                                  : "the body has more than 10000 lines");
-        return;
+                                  : "the body has more than 10000 lines",
+                       NULL);
+        return false;
     }
     struct tr_batch *batch = make(connection, body, count, longest);
     if (batch == NULL) {
-        tr_http_refuse(connection, number, 503, "there is no memory for so many at once");
-        return;
+        tr_problem_set(problem, 503, "there is no memory for so many at once", NULL);
+        return false;
     }
     batch->number = number;
     batch->is_chunked = connection->http.parser.http_minor > 0;
@@ -376,5 +379,6 @@ void tr_batch_begin(struct tr_connection *connection, uint16_t number, struct tr
     batch->next = server->batches;
     server->batches = batch;
     connection->batch = batch;
-    run(batch);
+    tr_batches_run(server);
+    return true;
 }

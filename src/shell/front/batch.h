@@ -23,16 +23,15 @@ struct tr_batch;
 /* Whether a request is one. */
 bool tr_batch_is_asked(const struct tr_connection *connection, const char *bytes);
 
-/* Takes the body of request `number` apart, and begins. */
-void tr_batch_begin(struct tr_connection *connection, uint16_t number, struct tr_span body);
+/* Takes the body of request `number` apart, and begins. False: `problem` says why not. */
+bool tr_batch_begin(struct tr_connection *connection, uint16_t number, struct tr_span body,
+                    struct tr_problem *problem);
 
 /* Whether the node's answer to `number` is to a line of it; then it is heard. */
 bool tr_batch_hear(struct tr_connection *connection, uint16_t number,
                    const struct tr_effect *effect);
 
-/* Goes on with all of them, between steps of the node. */
+/* Goes on with all of them, between steps of the node; those whose clients are gone end. */
 void tr_batches_run(struct tr_server *server);
-
-void tr_batch_free(struct tr_batch *batch); /* may be NULL */
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/front/connection.h"
 
-#include "shell/front/batch.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +40,6 @@ void tr_connection_free(struct tr_stream *stream)
         connection->early = early->next;
         free(early);
     }
-    tr_batch_free(connection->batch);
     free(connection->in);
     free(connection);
 }

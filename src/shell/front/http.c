@@ -89,6 +89,16 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
     tr_daemon_step(server->daemon, &event);
 }
 
+static void begin_batch(struct tr_connection *connection, uint16_t number, const char *bytes)
+{
+    struct tr_problem problem;
+    struct tr_span body = tr_http_span(bytes, connection->http.body);
+    if (tr_batch_begin(connection, number, body, &problem))
+        return;
+    tr_answer_problem(&connection->server->answer, &problem, NULL);
+    tr_http_render(connection, number);
+}
+
 static void set_cluster(struct tr_connection *connection, const char *bytes)
 {
     struct tr_server *server = connection->server;
@@ -152,7 +162,7 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     case TR_API_REDRIVE:
     case TR_API_RESYNC_LIST:
         if (what == TR_API_CREATE && tr_batch_is_asked(connection, bytes))
-            tr_batch_begin(connection, number, tr_http_span(bytes, connection->http.body));
+            begin_batch(connection, number, bytes);
         else if (what == TR_API_LIST && server->route.wants_cluster &&
                  !tr_node_is_alone(daemon->node))
             tr_gather_page(daemon->gather, tr_connection_token(connection, number), &server->route);

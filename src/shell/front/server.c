@@ -290,6 +290,7 @@ void tr_server_close(struct tr_server *server)
     tr_streams_flush(&server->daemon->streams);
     while (server->oldest.next != &server->oldest)
         tr_connection_close(server->oldest.next);
+    tr_batches_run(server); /* they are over */
     uv_timer_stop(&server->sweep);
     uv_close((uv_handle_t *)&server->sweep, NULL);
     uv_timer_stop(&server->batches_again);
