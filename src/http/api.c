@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/api.h"
 
+#include "calendar/date.h"
 #include "wire/suggest.h"
 
 #define CURSOR_NODE    16 /* digits */
@@ -38,14 +39,15 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* Percent-decoded into `out`; false if it does not fit or is badly written. */
-static bool decode(struct tr_span text, char *out, size_t cap, size_t *size)
+/* Percent-decoded into `out`; a plus is a blank, or, where that means nothing, itself. False: it does
+ * not fit or is badly written. */
+static bool decode_with(struct tr_span text, char plus, char *out, size_t cap, size_t *size)
 {
     size_t n = 0;
     for (size_t i = 0; i < text.size; i++) {
         char c = text.text[i];
         if (c == '+')
-            c = ' ';
+            c = plus;
         if (c == '%') {
             int high = i + 2 < text.size ? hex_digit(text.text[i + 1]) : -1;
             int low = i + 2 < text.size ? hex_digit(text.text[i + 2]) : -1;
@@ -60,6 +62,20 @@ static bool decode(struct tr_span text, char *out, size_t cap, size_t *size)
     }
     *size = n;
     return true;
+}
+
+static bool decode(struct tr_span text, char *out, size_t cap, size_t *size)
+{
+    return decode_with(text, ' ', out, cap, size);
+}
+
+/* An instant; the plus of its offset is not always escaped. */
+static bool read_instant(struct tr_span text, tr_wall_ms *at_ms)
+{
+    char bytes[64];
+    size_t size = 0;
+    return decode_with(text, '+', bytes, sizeof bytes, &size) &&
+           tr_instant_parse((struct tr_span){bytes, size}, at_ms);
 }
 
 static bool read_hex(struct tr_span text, uint64_t *value)
@@ -92,10 +108,19 @@ static bool read_cursor(struct tr_span text, struct tr_api_request *out)
 
 static void refuse_parameter(struct tr_api_request *out, struct tr_span name)
 {
-    static const char *const known[] = {
-        "limit",           "cursor",   "tag",       "state",
-        "scope",           "sequence", "time-from", "node-for-replicas",
-        "cluster-view-id", NULL};
+    static const char *const known[] = {"limit",
+                                        "cursor",
+                                        "tag",
+                                        "state",
+                                        "scope",
+                                        "sequence",
+                                        "time-from",
+                                        "node-for-replicas",
+                                        "cluster-view-id",
+                                        "uri-prefix",
+                                        "due-after",
+                                        "due-before",
+                                        NULL};
     char text[33] = "";
     memcpy(text, name.text, name.size < sizeof text ? name.size : sizeof text - 1);
     const char *meant = tr_suggest(name, known);
@@ -139,9 +164,20 @@ static void read_parameter(struct tr_span name, struct tr_span value, struct tr_
             refuse(out, 400, "cursor must be one that an earlier page gave");
     } else if (tr_span_equals(name, TR_SPAN("tag"))) {
         size_t size = 0;
-        if (!decode(value, out->tag_bytes, sizeof out->tag_bytes, &size))
-            refuse(out, 400, "tag must be at most 64 bytes");
+        if (!decode(value, out->tag_bytes, sizeof out->tag_bytes, &size) || size == 0)
+            refuse(out, 400, "tag must be 1 to 64 bytes");
         out->query.tag = (struct tr_span){out->tag_bytes, size};
+    } else if (tr_span_equals(name, TR_SPAN("uri-prefix"))) {
+        size_t size = 0;
+        if (!decode(value, out->uri_bytes, sizeof out->uri_bytes, &size) || size == 0)
+            refuse(out, 400, "uri-prefix must be 1 to 1024 bytes");
+        out->query.uri_prefix = (struct tr_span){out->uri_bytes, size};
+    } else if (tr_span_equals(name, TR_SPAN("due-after"))) {
+        if (!read_instant(value, &out->query.due_after_ms))
+            refuse(out, 400, "due-after must be an instant, as 2026-11-19T08:30:00Z");
+    } else if (tr_span_equals(name, TR_SPAN("due-before"))) {
+        if (!read_instant(value, &out->query.due_before_ms))
+            refuse(out, 400, "due-before must be an instant, as 2026-11-19T08:30:00Z");
     } else if (tr_span_equals(name, TR_SPAN("state"))) {
         out->query.wants_dead = tr_span_equals(value, TR_SPAN("dead"));
         out->query.wants_retrying = tr_span_equals(value, TR_SPAN("retrying"));
@@ -177,10 +213,12 @@ static void read_query(struct tr_span query, struct tr_api_request *out)
         read_parameter((struct tr_span){query.text, name}, value, out);
         query = tr_span_from(query, end < query.size ? end + 1 : end);
     }
-    bool is_chosen =
-        out->query.tag.text != NULL || out->query.wants_dead || out->query.wants_retrying;
-    if (out->kind != TR_API_REFUSED && out->query.wants_held && is_chosen)
-        refuse(out, 400, "scope=held lists all timers: tag and state are not for it");
+    const struct tr_query *asked = &out->query;
+    bool is_chosen = asked->tag.text != NULL || asked->wants_dead || asked->wants_retrying ||
+                     asked->uri_prefix.text != NULL || asked->due_after_ms > 0 ||
+                     asked->due_before_ms > 0;
+    if (out->kind != TR_API_REFUSED && asked->wants_held && is_chosen)
+        refuse(out, 400, "scope=held lists all timers: there is nothing to choose by");
 }
 
 static void route_timer(enum tr_http_method method, struct tr_span path, struct tr_api_request *out)

@@ -28,6 +28,8 @@ enum tr_api_kind {
     TR_API_REFUSED,        /* `problem` says why, `allow` what would do */
 };
 
+#define TR_URI_PREFIX_MAX 1024
+
 struct tr_api_request {
     enum tr_api_kind kind;
     struct tr_timer_text timer; /* of a path that names one */
@@ -36,6 +38,7 @@ struct tr_api_request {
     uint16_t place;             /* of the node that a cursor of the whole cluster is for */
     const char *allow;          /* of a 405 */
     char tag_bytes[TR_TAG_SIZE];
+    char uri_bytes[TR_URI_PREFIX_MAX];
     char node_bytes[256];
     struct tr_problem problem;
 };

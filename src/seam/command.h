@@ -7,6 +7,7 @@
 #define TR_SEAM_COMMAND_H
 
 #include "base/record.h"
+#include "base/time.h"
 
 #define TR_LIST_LIMIT     100 /* timers of a page, unless asked otherwise */
 #define TR_LIST_LIMIT_MAX 1000
@@ -30,9 +31,12 @@ struct tr_query {
     bool wants_held; /* all timers that this node holds, for a backup */
     bool has_view;
     uint64_t cursor;
-    uint64_t sequence;   /* 0: all of them */
-    struct tr_span tag;  /* text is NULL when not given; so is that of `node` */
-    struct tr_span node; /* of RESYNC_LIST: whose timers, by this view, due from then on */
+    uint64_t sequence;  /* 0: all of them */
+    struct tr_span tag; /* text is NULL when not given; so are those of the others */
+    struct tr_span uri_prefix;
+    tr_wall_ms due_after_ms;  /* due at it, or later, */
+    tr_wall_ms due_before_ms; /* and before this; 0: not given */
+    struct tr_span node;      /* of RESYNC_LIST: whose timers, by this view, due from then on */
     uint64_t view;
     uint64_t from_ms;
 };

@@ -20,6 +20,20 @@ static bool is_first_up(const struct tr_timers *timers, const struct tr_record *
     return false;
 }
 
+/* Of one that is dead, when its pop was due. */
+static bool is_chosen(const struct tr_timers *timers, const struct tr_record *record,
+                      const struct tr_query *query)
+{
+    const struct tr_head *head = &record->head;
+    bool is_dead = (head->flags & TR_RECORD_DEAD) != 0;
+    tr_steady_ms due_ms = head->due_ms - (is_dead ? head->lag_ms : 0);
+    tr_wall_ms wall_ms = due_ms + timers->time->wall_ms - timers->time->steady_ms;
+    bool is_called =
+        query->uri_prefix.text == NULL || tr_span_starts(record->uri, query->uri_prefix);
+    return is_called && wall_ms >= query->due_after_ms &&
+           (query->due_before_ms == 0 || wall_ms < query->due_before_ms);
+}
+
 static bool is_listed(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query)
 {
     TR_ASSERT(ref != TR_ARENA_NONE);
@@ -34,6 +48,8 @@ static bool is_listed(const struct tr_timers *timers, tr_ref ref, const struct t
         return false;
     bool is_retrying = record.head.order.attempt > 0 || record.head.key.part > 0;
     if (query->wants_retrying ? !is_retrying : !query->wants_dead && record.head.key.part > 0)
+        return false;
+    if (!is_chosen(timers, &record, query))
         return false;
     if (query->tag.text == NULL)
         return true;

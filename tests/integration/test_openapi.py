@@ -83,7 +83,7 @@ def test_an_operation_answers_as_described(node, receiver, path, method, operati
     for parameter in operation.get("parameters", []):
         if parameter["in"] != "query":
             continue
-        bad = {"limit": "0", "cursor": "x", "tag": "t" * 65, "state": "other", "scope": "world", "sequence": "x"}[parameter["name"]]
+        bad = {"limit": "0", "cursor": "x", "tag": "t" * 65, "state": "other", "scope": "world", "sequence": "x", "uri-prefix": "", "due-after": "tomorrow", "due-before": "2026-02-30T00:00:00Z"}[parameter["name"]]
         answer = node.request(method.upper(), f"{path.replace('{id}', existing)}?{parameter['name']}={bad}", None)
         assert answer.status == 400
         check_answer(answer, operation)

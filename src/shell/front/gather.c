@@ -12,7 +12,7 @@
 #define FETCHES_MAX 64
 #define LIMIT_MS    5000
 #define PAGE_MAX    ((size_t)128 << 20)
-#define REQUEST_MAX 1024
+#define REQUEST_MAX 6144
 
 /* A page that was asked for. */
 struct fetch {
@@ -180,6 +180,23 @@ static void on_found(struct tr_name_wait *wait, const struct sockaddr_storage *a
         connect_to(fetch, address);
 }
 
+static void put_text(struct tr_writer *out, const char *name, struct tr_span text)
+{
+    if (text.text == NULL)
+        return;
+    tr_put_text(out, name);
+    for (size_t i = 0; i < text.size; i++) {
+        tr_put_text(out, "%");
+        tr_put_hex(out, (uint8_t)text.text[i], 2);
+    }
+}
+
+static void put_instant(struct tr_writer *out, const char *name, tr_wall_ms at_ms)
+{
+    tr_put_text(out, name);
+    tr_put_rfc3339(out, at_ms);
+}
+
 static void write_request(struct fetch *fetch, const struct tr_api_request *query)
 {
     struct tr_writer out = tr_writer_on((uint8_t *)fetch->request, REQUEST_MAX - 1);
@@ -192,11 +209,12 @@ static void write_request(struct fetch *fetch, const struct tr_api_request *quer
         tr_put_text(&out, "&cursor=");
         tr_put_hex(&out, query->query.cursor, 16);
     }
-    tr_put_text(&out, query->query.tag.text != NULL ? "&tag=" : "");
-    for (size_t i = 0; query->query.tag.text != NULL && i < query->query.tag.size; i++) {
-        tr_put_text(&out, "%");
-        tr_put_hex(&out, (uint8_t)query->query.tag.text[i], 2);
-    }
+    put_text(&out, "&tag=", query->query.tag);
+    put_text(&out, "&uri-prefix=", query->query.uri_prefix);
+    if (query->query.due_after_ms > 0)
+        put_instant(&out, "&due-after=", query->query.due_after_ms);
+    if (query->query.due_before_ms > 0)
+        put_instant(&out, "&due-before=", query->query.due_before_ms);
     tr_put_text(&out, " HTTP/1.1\r\nHost: ");
     tr_put_text(&out, fetch->name);
     tr_put_text(&out, "\r\nConnection: close\r\n\r\n");
