@@ -286,6 +286,18 @@ tr_mono_ms tr_peers_wake_at(const struct tr_node *node)
     return wake;
 }
 
+/* Before there is a view nothing is stored. But a node that lost its disk may be asked for ever to
+ * drop what it does not have. */
+static bool is_heeded(struct tr_node *node, const struct tr_frame *frame)
+{
+    bool has_view = node->cluster.view.count > 0;
+    bool is_idle_guest = node->phase == PHASE_READY && frame->kind == TR_FRAME_DROPS &&
+                         node->timers.store.count(node->timers.store.context) == 0;
+    if (!has_view && is_idle_guest)
+        tr_cover(&node->trial, RULE_GUEST_DROPS);
+    return has_view || is_idle_guest;
+}
+
 void tr_frame_received(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     uint16_t peer = event->of.frame.peer;
@@ -295,8 +307,9 @@ void tr_frame_received(struct tr_node *node, const struct tr_event *event, struc
         return; /* after a clean stop nothing more is written */
     if (frame.kind == TR_FRAME_ROSTER) {
         tr_gossip_take(&node->membership, &reader);
-    } else if (node->cluster.view.count > 0) { /* before there is a view, nothing is stored */
-        tr_samples_hear(&node->timers, &frame, reader);
+    } else if (is_heeded(node, &frame)) {
+        if (node->cluster.view.count > 0)
+            tr_samples_hear(&node->timers, &frame, reader);
         if (frame.kind == TR_FRAME_KEYS)
             tr_replica_keys(&node->quorum, peer, &reader, out);
         else

@@ -163,7 +163,7 @@ struct tr_strays {
 #define TR_CHAINS 256 /* a power of two */
 
 #define TR_SCANS_MAX  64 /* pages under way; a power of two */
-#define TR_SCAN_LISTS 64 /* nodes that have keys, of one page */
+#define TR_SCAN_LISTS 128 /* of nodes that have keys, of one page in two rounds */
 
 /* A page of keys that is gathered. */
 struct tr_scan {
@@ -179,6 +179,7 @@ struct tr_scan {
     tr_mono_ms begun_ms;
     tr_mono_ms look_ms;
     bool is_again;   /* one had another roster: all are asked again */
+    bool is_second;  /* all have told, and are asked once more since keys may move */
     bool has_failed; /* there was no memory for a list */
     uint32_t list_count;
     tr_ref lists[TR_SCAN_LISTS];

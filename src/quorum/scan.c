@@ -7,6 +7,7 @@
 #include "kv/scan.h"
 #include "quorum/mail.h"
 #include "quorum/replica.h"
+#include "quorum/strays.h"
 
 #define PAGE_BYTES  24576 /* of one node's keys */
 #define LOOK_KEYS   8192  /* that a node looks at for a page */
@@ -36,6 +37,11 @@ static struct tr_scan *find(struct tr_quorum *quorum, uint64_t operation)
     uint64_t index = operation & (TR_SCANS_MAX - 1);
     struct tr_scan *scan = &quorum->scans[index];
     return scan->number != 0 && (scan->number | TR_FOR_SCAN) == operation ? scan : NULL;
+}
+
+static uint64_t next_number(struct tr_quorum *quorum, const struct tr_scan *scan)
+{
+    return ++quorum->operation_next * TR_SCANS_MAX + (uint64_t)(scan - quorum->scans);
 }
 
 static void give_lists(struct tr_quorum *quorum, struct tr_scan *scan)
@@ -152,8 +158,11 @@ static bool may_miss(const struct tr_quorum *quorum, const struct tr_scan *scan)
     return absent >= (ring->writes > 1 ? ring->writes : ring->copies);
 }
 
-static void begin(struct tr_quorum *quorum, struct tr_scan *scan)
+/* Adds what this node has, and asks the others. Each round has a number of its own: a page that
+ * was made before it is none of it. */
+static void ask_all(struct tr_quorum *quorum, struct tr_scan *scan)
 {
+    scan->number = next_number(quorum, scan);
     struct tr_key_entry entry = {
         .kind = TR_KEYS_SCAN,
         .operation = scan->number | TR_FOR_SCAN,
@@ -162,17 +171,17 @@ static void begin(struct tr_quorum *quorum, struct tr_scan *scan)
     };
     struct tr_writer list = tr_writer_on(quorum->scratch, quorum->scratch_size);
     uint64_t listed = 0;
-    give_lists(quorum, scan);
     memset(scan->open, 0, sizeof scan->open);
     scan->waiting = 0;
     scan->is_again = false;
     scan->look_ms = scan->begun_ms + GIVE_UP_MS;
     bool is_own = scan->only == TR_MEMBER_NONE || scan->only == 0;
     scan->sum = is_own ? quorum->kv->stats.keys : 0;
-    scan->to = UINT64_MAX;
-    if (is_own && scan->count > 0)
-        scan->to = list_keys(quorum, scan->from, scan->count, &list, &listed);
-    scan->has_failed = !keep_list(quorum, scan, list.bytes, list.size);
+    if (is_own && scan->count > 0) {
+        uint64_t to = list_keys(quorum, scan->from, scan->count, &list, &listed);
+        scan->to = to < scan->to ? to : scan->to;
+    }
+    scan->has_failed |= !keep_list(quorum, scan, list.bytes, list.size);
     for (uint32_t i = 1; i < quorum->cluster->member_count; i++) {
         bool is_meant = scan->only == TR_MEMBER_NONE
                             ? quorum->cluster->members[i].role != TR_ROLE_NONE
@@ -187,6 +196,23 @@ static void begin(struct tr_quorum *quorum, struct tr_scan *scan)
         scan->is_again = true;
         scan->look_ms = quorum->time->now_ms + AGAIN_MS;
     }
+}
+
+static void begin(struct tr_quorum *quorum, struct tr_scan *scan)
+{
+    give_lists(quorum, scan);
+    scan->has_failed = false;
+    scan->is_second = false;
+    scan->to = UINT64_MAX;
+    ask_all(quorum, scan);
+}
+
+/* A key may move while pages are made: from one that tells of its keys after that to one that has
+ * told before. Whoever has it then tells of it in a second round, or the other did in the first. */
+static bool wants_second(const struct tr_quorum *quorum, const struct tr_scan *scan)
+{
+    return !scan->is_second && scan->only == TR_MEMBER_NONE && scan->count > 0 &&
+           !tr_strays_are_all_home(quorum);
 }
 
 enum tr_result tr_scan_ask(struct tr_quorum *quorum, uint64_t token, uint16_t only, uint64_t cursor,
@@ -205,7 +231,6 @@ enum tr_result tr_scan_ask(struct tr_quorum *quorum, uint64_t token, uint16_t on
         return TR_TOO_MANY_REQUESTS;
     struct tr_scan *scan = &quorum->scans[index];
     *scan = (struct tr_scan){
-        .number = ++quorum->operation_next * TR_SCANS_MAX + index,
         .token = token,
         .only = only,
         .from = first_hash(cursor),
@@ -345,7 +370,14 @@ void tr_scan_run(struct tr_quorum *quorum, struct tr_effects *out)
             refuse(quorum, scan, out);
         else if (scan->is_again && quorum->time->now_ms >= scan->look_ms)
             begin(quorum, scan);
-        if (scan->number != 0 && !scan->is_again && scan->waiting == 0)
+        if (scan->number == 0 || scan->is_again || scan->waiting > 0)
+            continue;
+        if (wants_second(quorum, scan)) {
+            tr_cover(quorum->trial, RULE_SCAN_TWICE);
+            scan->is_second = true;
+            ask_all(quorum, scan);
+        }
+        if (!scan->is_again && scan->waiting == 0)
             answer(quorum, scan, out);
     }
 }

@@ -99,6 +99,7 @@
     X(MARKED_STRAY, "a node outside the set hears that all of the set have the record")            \
     X(EARLY, "a node that starts waits for a write that is under way")                             \
     X(DROP_NOTHING, "a drop finds nothing")                                                        \
+    X(GUEST_DROPS, "a node that is no member yet, and holds nothing, is sent a drop")              \
     X(ABSENT, "a move ends while an old holder is away")                                           \
     X(ABSENT_DROPS, "that one drops its copy when it comes back")                                  \
     X(ADDRESSED, "a tombstone is sent to where its timer would be now")                            \
@@ -123,6 +124,7 @@
     X(ROSTER_TAKEN, "a node takes another one's roster")                                           \
     X(CHANGE_MADE, "a node makes the roster of a change")                                          \
     X(CHANGE_ENDED, "and the one that ends it")                                                    \
+    X(SCAN_TWICE, "a page of a scan is asked for once more since keys may move")                   \
     X(LAST_IN_TURN, "a node that started lately leaves a pop to others")                           \
     X(LATER_STILL, "a node that started lately leaves a pop to one that started before it")        \
     X(CLOCK_CORRECTED, "a node that starts finds that its clock was set")                          \

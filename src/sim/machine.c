@@ -361,6 +361,7 @@ void sim_drain(struct world *world, uint32_t index)
     if (!machine->is_ready || machine->is_draining)
         return;
     machine->is_draining = true;
+    machine->drained_ms = world->now_ms;
     sim_trace(world, "%s is asked to stop", sim_name(index));
     sim_step(world, index, &event);
 }

@@ -113,7 +113,8 @@ void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence,
         sequence == 1 && write->fired[0] == 0 && (write->copies >= 2 || !model->has_restarts);
     /* Nobody waits for what is not promised yet. */
     uint64_t from_ms = write->is_acked && write->acked_ms > due_ms ? write->acked_ms : due_ms;
-    uint64_t most_late_ms = model->most_late_ms + (write->is_appointment ? model->key_late_ms : 0);
+    uint64_t key_late_ms = write->is_appointment ? model->key_late_ms + model->stop_late_ms : 0;
+    uint64_t most_late_ms = model->most_late_ms + key_late_ms;
     if (!model->has_faults && model->most_late_ms > 0 && is_first &&
         now_ms > from_ms + most_late_ms)
         broken(model, number, "a pop too late, without a fault");

@@ -51,11 +51,12 @@ struct sim_model {
     uint32_t cap;
     uint64_t least_lateness_ms;
     uint64_t fires;
-    uint64_t most_late_ms;  /* without faults; 0: no matter */
-    uint64_t key_late_ms;   /* beside that, of appointments: each roster is waited for */
-    bool has_single_keys;   /* keys had one copy at some time */
-    uint64_t lone_late_ms;  /* of timers with several copies while one node at most is away */
-    uint64_t repeat_ms;     /* a pop is not made again so long after a success; 0: no matter */
+    uint64_t most_late_ms; /* without faults; 0: no matter */
+    uint64_t key_late_ms;  /* beside that, of appointments: each roster is waited for, */
+    uint64_t stop_late_ms; /* and who holds keys since then waits for a node that stops meanwhile */
+    bool has_single_keys;  /* keys had one copy at some time */
+    uint64_t lone_late_ms; /* of timers with several copies while one node at most is away */
+    uint64_t repeat_ms;    /* a pop is not made again so long after a success; 0: no matter */
     uint64_t most_early_ms; /* since clocks drift */
     uint64_t impaired_ms;   /* when something was last wrong */
     uint64_t lost_ms;       /* when a disk was lost; 0: none was */

@@ -10,6 +10,7 @@
 #define TOMBSTONE_MS 15000 /* a tombstone is kept at least as long */
 #define KNOWN_MS     800   /* what one node has known for so long, those linked to it know */
 #define PASSED_ON_MS 2500  /* and of a write whose outcome is unknown, for so much longer */
+#define STOP_MOST_MS 15000 /* a node that stops sees through what is under way, and waits for 3 s */
 
 /* Whether a machine has known for a while that this pop was made: the timer is over there. */
 static bool is_over_at(const struct world *world, uint32_t index, const struct tr_record *popped,
@@ -55,6 +56,20 @@ static void check_known(struct world *world, uint32_t index, uint32_t write,
     }
 }
 
+/* For how long a node has been stopping that just stops, or has just stopped. */
+static uint64_t stopping_for(const struct world *world)
+{
+    uint64_t longest_ms = 0;
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        const struct machine *machine = &world->machines[i];
+        bool is_it = machine->is_draining || machine->is_stopped || !machine->is_running;
+        uint64_t for_ms = world->now_ms - machine->drained_ms;
+        if (machine->drained_ms > 0 && is_it && for_ms < STOP_MOST_MS && for_ms > longest_ms)
+            longest_ms = for_ms;
+    }
+    return longest_ms;
+}
+
 void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effect)
 {
     struct tr_record record;
@@ -67,6 +82,7 @@ void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effec
     world->fired_ms = world->now_ms;
     if (write < world->model.count)
         world->model.writes[write].fired_id = record.head.key.id;
+    world->model.stop_late_ms = stopping_for(world);
     sim_model_fire(&world->model, write, sequence, world->now_ms, 0);
     if (world->is_lone && !world->is_tight && !world->options->is_hostile &&
         write < world->model.count)

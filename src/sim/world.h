@@ -54,6 +54,7 @@ struct machine {
     bool is_running;
     bool is_ready;
     bool is_draining;
+    uint64_t drained_ms; /* when it was last asked to stop */
     bool is_stopped;
     bool stays_down; /* after that: it has left */
     bool is_joining; /* it was started to join */

@@ -36,7 +36,8 @@ bool tr_timers_are_owing(const struct tr_timers *timers, tr_timer_id id, uint64_
     if (ref == TR_ARENA_NONE)
         return false;
     tr_book_head(&timers->book, ref, &head);
-    return (head.flags & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) == 0;
+    return (head.flags & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) == 0 &&
+           tr_book_state(&timers->book, ref) != TR_STATE_FLYING;
 }
 
 /* What becomes of it when it is durable: others that owe it, too, are sent it. */
