@@ -5,6 +5,7 @@ import json
 import socket
 import ssl
 import subprocess
+import threading
 import time
 
 import pytest
@@ -44,6 +45,41 @@ def test_so_many_pops_or_without_end(node, receiver):
     assert node.request("PUT", endless, json.dumps({"timing": shown["timing"], "callback": shown["callback"]})).status == 200  # as it was shown
     assert node.request("DELETE", endless).status == 200
     assert [pop.sequence for pop in receiver.pops][:3] == [1, 2, 3]
+
+
+def test_a_failed_attempt_says_why(nodes, receiver):
+    node = nodes(config="[callback]\nattempts = 2\nbackoff-ms = 10\ntimeout-ms = 300\ndeny = 127.0.0.3/32\n[logging]\nlevel = 4\n").start()
+    with socket.socket() as mute, socket.socket() as rude, socket.socket() as odd:
+        for one in (mute, rude, odd):
+            one.bind(("127.0.0.1", 0))
+            one.listen(16)
+
+        def answer(listener, text):
+            while True:
+                try:
+                    client, _ = listener.accept()
+                except OSError:
+                    return
+                client.recv(4096)
+                client.sendall(text)
+                client.close()
+
+        for listener, text in ((rude, b""), (odd, b"hello\r\n\r\n")):
+            threading.Thread(target=answer, args=(listener, text), daemon=True).start()
+        cases = {
+            f"http://127.0.0.1:{free_port()}/": "the connection was refused",
+            "http://no.such.host.invalid/": "its host has no address (dns)",
+            "http://127.0.0.3:1/": "its address is in a network of [callback] deny",
+            f"http://127.0.0.1:{mute.getsockname()[1]}/": "it timed out",
+            f"http://127.0.0.1:{rude.getsockname()[1]}/": "the connection broke (reset)",
+            f"http://127.0.0.1:{odd.getsockname()[1]}/": "its answer is no HTTP",
+            f"https://127.0.0.1:{odd.getsockname()[1]}/": "TLS failed",
+            receiver.uri + "/status/503": "HTTP status 503",
+        }
+        for uri, why in cases.items():
+            location = node.create(uri, 0.05).location
+            mark = f"timer {location.split('/')[2][:16]}: attempt 2 of pop 1, to {uri.split('/')[0]}//{uri.split('/')[2]}, failed: {why}"
+            wait_for(lambda mark=mark: mark in node.log(), 20, mark)
 
 
 def test_pops_are_never_early(node, receiver):

@@ -56,6 +56,28 @@ static void tell(struct tr_caller *caller, const struct tr_event *event)
     uv_idle_start(&caller->teller, on_tell);
 }
 
+static void say_failed(const struct tr_call *call, enum tr_callback_result result, unsigned status)
+{
+    static const char *const faults[TR_FAULTS] = {
+        [TR_FAULT_NONE] = "",
+        [TR_FAULT_DNS] = "its host has no address (dns)",
+        [TR_FAULT_DENIED] = "its address is in a network of [callback] deny",
+        [TR_FAULT_NODE] = "it is a node of the cluster; [callback] to-nodes allows that",
+        [TR_FAULT_REFUSED] = "the connection was refused",
+        [TR_FAULT_TLS] = "TLS failed",
+        [TR_FAULT_RESET] = "the connection broke (reset)",
+        [TR_FAULT_ANSWER] = "its answer is no HTTP",
+    };
+    bool is_answered = result == TR_CALLBACK_ANSWERED;
+    tr_say(TR_INFO, "timer %016llx: attempt %u of pop %llu, to %.*s, failed: %s%.0u",
+           (unsigned long long)call->id, call->attempt, (unsigned long long)call->sequence,
+           (int)call->origin.size, call->origin.text,
+           is_answered                       ? "HTTP status "
+           : result == TR_CALLBACK_TIMED_OUT ? "it timed out"
+                                             : faults[call->fault],
+           is_answered ? status : 0);
+}
+
 void tr_call_finish(struct tr_call *call, enum tr_callback_result result, unsigned status,
                     uint64_t retry_after_ms)
 {
@@ -76,12 +98,7 @@ void tr_call_finish(struct tr_call *call, enum tr_callback_result result, unsign
     event.of.callback.retry_after_ms = retry_after_ms;
     bool is_failed = !is_answered || status / 100 != 2;
     if (is_failed && tr_say_may(&caller->daemon->failed_lines, tr_boot_us() / 1000))
-        tr_say(TR_INFO, "callback to %.*s failed: %s%.0u", (int)call->origin.size,
-               call->origin.text,
-               is_answered                       ? "HTTP status "
-               : result == TR_CALLBACK_TIMED_OUT ? "it timed out"
-                                                 : "no connection",
-               is_answered ? status : 0);
+        say_failed(call, result, status);
     tr_names_cancel(&call->wait);
     free(call);
     tell(caller, &event);
@@ -97,10 +114,12 @@ bool tr_call_has_next_address(const struct tr_call *call)
 static void on_found(struct tr_name_wait *wait, const struct sockaddr_storage *address)
 {
     struct tr_call *call = (struct tr_call *)wait;
-    if (address == NULL)
+    if (address == NULL) {
+        call->fault = TR_FAULT_DNS;
         tr_call_finish(call, TR_CALLBACK_UNREACHED, 0, 0);
-    else
+    } else {
         tr_callback_connect(call, address);
+    }
 }
 
 void tr_call_start(struct tr_call *call)
@@ -135,7 +154,7 @@ static void on_deadline(uv_timer_t *timer)
             tr_callback_answered(
                 call->link); /* its body does not end: nor is the connection kept */
         else if (call->link != NULL)
-            tr_callback_fail(call->link, TR_CALLBACK_TIMED_OUT);
+            tr_callback_fail(call->link, TR_CALLBACK_TIMED_OUT, TR_FAULT_NONE);
         else
             tr_call_finish(call, TR_CALLBACK_TIMED_OUT, 0, 0);
     }
@@ -159,6 +178,9 @@ static struct tr_call *new_call(struct tr_caller *caller, const struct tr_effect
     *call = (struct tr_call){
         .caller = caller,
         .flight = effect->of.fire.flight,
+        .id = record->head.key.id,
+        .sequence = tr_record_pop(record),
+        .attempt = record->head.order.attempt + 1,
         .deadline_ms = tr_caller_now_ms() + caller->daemon->config.callback_timeout_ms,
         .due_us = effect->of.fire.due_mono_ms * 1000,
         .sent_us = tr_boot_us(),

@@ -68,7 +68,8 @@ static void remove_idle(struct tr_callback_link *link)
 }
 
 /* The connection failed under its call, or while it was idle. */
-void tr_callback_fail(struct tr_callback_link *link, enum tr_callback_result result)
+void tr_callback_fail(struct tr_callback_link *link, enum tr_callback_result result,
+                      enum tr_call_fault fault)
 {
     struct tr_call *call = link->call;
     bool is_retried = call != NULL && link->is_used_again && !link->has_answer_bytes &&
@@ -80,6 +81,7 @@ void tr_callback_fail(struct tr_callback_link *link, enum tr_callback_result res
     if (call == NULL)
         return;
     call->link = NULL;
+    call->fault = fault;
     if (is_retried)
         tr_call_start(call);
     else
@@ -119,7 +121,7 @@ void tr_callback_send(struct tr_callback_link *link)
     if (is_sent)
         tr_stream_send_now(&link->stream); /* a turn of a flood of commands takes milliseconds */
     else
-        tr_callback_fail(link, TR_CALLBACK_UNREACHED);
+        tr_callback_fail(link, TR_CALLBACK_UNREACHED, TR_FAULT_RESET);
 }
 
 /* Nobody listens at this address of its host: perhaps at the next. */
@@ -127,7 +129,7 @@ static void try_next_address(struct tr_callback_link *link)
 {
     struct tr_call *call = link->call;
     if (call == NULL || !tr_call_has_next_address(call)) {
-        tr_callback_fail(link, TR_CALLBACK_UNREACHED);
+        tr_callback_fail(link, TR_CALLBACK_UNREACHED, TR_FAULT_REFUSED);
         return;
     }
     link->call = NULL;
@@ -145,7 +147,7 @@ static void on_open(struct tr_stream *stream, bool is_open)
         link->is_ready = true;
         tr_callback_send(link);
     } else if (tr_tls_input(link->tls, NULL, 0) == TR_TLS_FAILED || !flush_tls(link)) {
-        tr_callback_fail(link, TR_CALLBACK_UNREACHED);
+        tr_callback_fail(link, TR_CALLBACK_UNREACHED, TR_FAULT_TLS);
     }
 }
 
@@ -192,8 +194,7 @@ void tr_callback_connect(struct tr_call *call, const struct sockaddr_storage *ad
                    tr_neighbours_have_address(caller->daemon->node, address, call->port);
     if (is_node || is_denied(config, address)) {
         caller->daemon->metrics.callbacks_denied++;
-        tr_say(TR_INFO, "callback to %s refused: %s", call->host,
-               is_node ? "it is a node of the cluster" : "its address is in a denied network");
+        call->fault = is_node ? TR_FAULT_NODE : TR_FAULT_DENIED;
         if (tr_call_has_next_address(call))
             tr_call_start(call);
         else
@@ -211,6 +212,7 @@ void tr_callback_connect(struct tr_call *call, const struct sockaddr_storage *ad
         !tr_stream_connect(&link->stream, &caller->daemon->streams, NULL,
                            (struct sockaddr *)&target, &stream_calls)) {
         on_gone(&link->stream);
+        call->fault = TR_FAULT_REFUSED;
         if (tr_call_has_next_address(call))
             tr_call_start(call);
         else
@@ -269,7 +271,7 @@ void tr_callback_answered(struct tr_callback_link *link)
 static void take(struct tr_callback_link *link, char *bytes, size_t size)
 {
     if (link->call == NULL) { /* nobody asked: not a connection to keep */
-        tr_callback_fail(link, TR_CALLBACK_UNREACHED);
+        tr_callback_fail(link, TR_CALLBACK_UNREACHED, TR_FAULT_RESET);
         return;
     }
     link->has_answer_bytes = true;
@@ -295,7 +297,7 @@ static void take(struct tr_callback_link *link, char *bytes, size_t size)
     if (state == TR_HTTP_COMPLETE || (is_over && tr_callback_is_decided(link)))
         tr_callback_answered(link);
     else if (is_over)
-        tr_callback_fail(link, TR_CALLBACK_UNREACHED);
+        tr_callback_fail(link, TR_CALLBACK_UNREACHED, TR_FAULT_ANSWER);
 }
 
 static void take_tls(struct tr_callback_link *link, const char *bytes, size_t size)
@@ -306,7 +308,7 @@ static void take_tls(struct tr_callback_link *link, const char *bytes, size_t si
         if (state == TR_TLS_FAILED)
             tr_say(TR_INFO, "TLS with %.*s failed: %s", (int)link->pool->origin.size,
                    link->pool->origin.text, tr_tls_fault(link->tls));
-        tr_callback_fail(link, TR_CALLBACK_UNREACHED);
+        tr_callback_fail(link, TR_CALLBACK_UNREACHED, TR_FAULT_TLS);
         return;
     }
     if (state == TR_TLS_READY && !link->is_ready) {
@@ -320,10 +322,10 @@ static void take_tls(struct tr_callback_link *link, const char *bytes, size_t si
         if (link->served == served)
             take(link, plain, got);
         else /* more than the answer: the link may serve another call by now, whose it is not */
-            tr_callback_fail(link, TR_CALLBACK_UNREACHED);
+            tr_callback_fail(link, TR_CALLBACK_UNREACHED, TR_FAULT_RESET);
     }
     if (!link->stream.is_closed && !flush_tls(link))
-        tr_callback_fail(link, TR_CALLBACK_UNREACHED);
+        tr_callback_fail(link, TR_CALLBACK_UNREACHED, TR_FAULT_RESET);
 }
 
 static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
@@ -343,7 +345,7 @@ static void on_end(struct tr_stream *stream, bool is_broken)
         link->http.keeps_alive = false;
         tr_callback_answered(link);
     } else {
-        tr_callback_fail(link, TR_CALLBACK_UNREACHED);
+        tr_callback_fail(link, TR_CALLBACK_UNREACHED, TR_FAULT_RESET);
     }
 }
 
