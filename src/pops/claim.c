@@ -259,10 +259,8 @@ bool tr_claim_is_held(const struct tr_pops *pops, const struct tr_head *record)
     uint64_t more_ms = is_stopping && !claimed->is_open ? TR_HOLD_MS : 0;
     bool is_there =
         claimed->peer == 0 || (peer->is_up && peer->incarnation == claimed->incarnation);
-    /* Higher: it is on its way. What was dropped elsewhere is here, if it is not higher. */
-    int above = tr_order_compare(&claimed->order, &order);
-    bool is_it = claimed->is_ahead ? above > 0 : above >= 0;
-    bool is_held = claimed->until_ms + more_ms > pops->time->now_ms && is_there && is_it;
+    bool is_held = claimed->until_ms + more_ms > pops->time->now_ms && is_there &&
+                   tr_order_compare(&claimed->order, &order) >= 0; /* higher: it is on its way */
     if (is_held && claimed->is_open)
         tr_cover(pops->trial, RULE_UNDECIDED);
     return is_held || is_in_backlog(pops, record);
