@@ -160,7 +160,7 @@ static const char *of_macro(struct tr_span text, struct tr_span *meant)
         *meant = macros[i].meant;
         return NULL;
     }
-    if (tr_span_starts(text, TR_SPAN("@every")))
+    if (tr_span_equals_nocase(text, TR_SPAN("@every")))
         return "has @every: that is timing.interval";
     return "has a name that is none: @yearly, @monthly, @weekly, @daily and @hourly are there";
 }

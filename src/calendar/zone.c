@@ -196,6 +196,8 @@ bool tr_zone_parse(const uint8_t *bytes, size_t size, struct tr_zone *zone)
     size_t body_bytes = body_size(&counts, TIME_SIZE);
     if (left < body_bytes)
         return false;
+    if (counts.leaps > 0)
+        return false; /* its times count leap seconds, which clocks do not */
     zone->time_count = counts.times;
     zone->type_count = counts.types;
     zone->times = body;

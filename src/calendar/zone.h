@@ -46,7 +46,7 @@ struct tr_zone_era {
     int32_t offset_s;
 };
 
-/* False: it is no file of a time zone, or of version 1. */
+/* False: it is no file of a time zone, of version 1, or one that counts leap seconds. */
 bool tr_zone_parse(const uint8_t *bytes, size_t size, struct tr_zone *zone);
 
 /* UTC, which needs no file. */

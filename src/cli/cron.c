@@ -136,7 +136,10 @@ static enum tr_exit print_lines(const struct wanted *wanted)
     char line[TR_CRON_MAX + 2];
     enum tr_exit worst = TR_EXIT_OK;
     while (fgets(line, sizeof line, stdin) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
+        size_t size = strcspn(line, "\n");
+        for (int c = 0; line[size] != '\n' && c != '\n' && c != EOF;)
+            c = getchar(); /* what is too long is refused as one */
+        line[size] = '\0';
         enum tr_exit status = print(wanted, line);
         worst = status > worst ? status : worst;
         printf("\n");

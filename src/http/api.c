@@ -178,6 +178,8 @@ static void read_parameter(struct tr_span name, struct tr_span value, struct tr_
     } else if (tr_span_equals(name, TR_SPAN("due-before"))) {
         if (!read_instant(value, &out->query.due_before_ms))
             refuse(out, 400, "due-before must be an instant, as 2026-11-19T08:30:00Z");
+        if (out->query.due_before_ms == 0) /* which is not given; nothing is due by then */
+            out->query.due_before_ms = 1;
     } else if (tr_span_equals(name, TR_SPAN("state"))) {
         out->query.wants_dead = tr_span_equals(value, TR_SPAN("dead"));
         out->query.wants_retrying = tr_span_equals(value, TR_SPAN("retrying"));

@@ -77,23 +77,34 @@ static int on_value_complete(llhttp_t *parser)
     return 0;
 }
 
-/* A body of many lines may be larger than one that is a single thing. */
+/* Whether the body has many things, one a line. It may be larger than that of one. */
 static bool has_lines(const struct tr_http *http)
 {
     static const struct tr_span lines = {"application/x-ndjson", 20};
     struct tr_span type = tr_http_header(http, http->base, TR_HTTP_CONTENT_TYPE);
-    type.size = type.size < lines.size ? type.size : lines.size;
-    return tr_span_equals_nocase(type, lines);
+    if (http->lines_max == 0 || http->parser.method != HTTP_POST || type.size < lines.size)
+        return false;
+    bool is_whole =
+        type.size == lines.size || type.text[lines.size] == ';' || type.text[lines.size] == ' ';
+    type.size = lines.size;
+    return is_whole && tr_span_equals_nocase(type, lines);
+}
+
+static int refuse_size(struct tr_http *http)
+{
+    return refuse(http, 413,
+                  http->has_lines ? "the lines are over 16 MiB"
+                                  : "the body is over the limit; [limits] body sets it");
 }
 
 static int on_headers_complete(llhttp_t *parser)
 {
     struct tr_http *http = http_of(parser);
     http->is_head_done = true;
-    http->most =
-        has_lines(http) && http->lines_max > http->body_max ? http->lines_max : http->body_max;
+    http->has_lines = parser->type == HTTP_REQUEST && has_lines(http);
+    http->most = http->has_lines ? http->lines_max : http->body_max;
     if (parser->content_length > http->most && (parser->flags & F_CONTENT_LENGTH) != 0)
-        return refuse(http, 413, "the body is over the limit; [limits] body sets it");
+        return refuse_size(http);
     struct tr_span expect = tr_http_header(http, http->base, TR_HTTP_EXPECT);
     if (expect.text != NULL && parser->type == HTTP_REQUEST) {
         if (!tr_span_equals_nocase(expect, TR_SPAN("100-continue")))
@@ -107,7 +118,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t size)
 {
     struct tr_http *http = http_of(parser);
     if (http->body.size + size > http->most)
-        return refuse(http, 413, "the body is over the limit; [limits] body sets it");
+        return refuse_size(http);
     if (http->body.size == 0)
         http->body.at = (uint32_t)(at - http->base);
     char *to = (char *)(uintptr_t)http->base + http->body.at + http->body.size;

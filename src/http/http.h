@@ -58,7 +58,7 @@ struct tr_http {
     llhttp_t parser;
     const char *base; /* of the buffer, during a feed */
     size_t body_max;
-    size_t lines_max; /* of a body of lines, if that is more */
+    size_t lines_max; /* of a body of lines; 0: there is none */
     size_t most;      /* of the body that comes */
     size_t used;
     struct tr_http_place target;
@@ -68,6 +68,7 @@ struct tr_http {
     uint16_t seen;  /* headers that were there, a bit each */
     int8_t current; /* the header whose value comes, or -1 */
     bool is_head_done;
+    bool has_lines; /* a POST with a body of lines */
     bool is_complete;
     bool keeps_alive;
     bool expects_continue;

@@ -244,6 +244,11 @@ def test_what_is_refused(expression, why):
     assert done.returncode == 2 and why in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
+def test_a_line_that_is_too_long_is_one():
+    done = run("-", text="@daily\n" + "1" * 1000 + "\n@daily\n")
+    assert done.stderr.count("256 characters") == 1 and [len(block.splitlines()) for block in done.stdout.split("\n\n")] == [5, 6, 0]
+
+
 def test_zones_that_are_none(tmp_path):
     for name in ("Europe/Nowhere", "../../etc/passwd", "/etc/passwd", "europe/../UTC", "", "Europe"):
         done = run("--zone", name, "@daily")

@@ -72,6 +72,7 @@ def test_each_filter_alone_and_together(cluster, count):
         assert pages(draw.choice(nodes), "&".join(words)) == sorted(one[0] for one in chosen), words
     offset = datetime.fromtimestamp(begun + 150, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S+00:00")
     assert pages(nodes[0], f"scope=cluster&due-after={offset}") == pages(nodes[0], f"scope=cluster&due-after={offset.replace('+', '%2B')}")
+    assert pages(nodes[0], "scope=cluster&due-before=1970-01-01T00:00:00Z") == []
     for bad in ("tag=", "uri-prefix=", "due-after=", "due-after=1", "due-before=2026-11-19", "uri-prefix=%zz", f"uri-prefix={'x' * 1025}", "due_after=2026-11-19T00:00:00Z"):
         status, _, body = nodes[0].request("GET", f"/timers?{bad}")
         assert status == 400, (bad, body)

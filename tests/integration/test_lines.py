@@ -110,6 +110,32 @@ def test_a_connection_cut_half_way_leaves_what_was_answered(node, receiver):
     wait_for(lambda: node.metrics()['tryst_timers{state="pending"}'] >= len(locations), what="those that were answered")
 
 
+def test_what_a_batch_is_not(node, receiver):
+    body = timer_body(receiver.uri, 60)
+    answer = node.request("POST", "/timers", body, {**TYPE, "Idempotency-Key": "k"})
+    assert answer.status == 400 and b"each line" in answer.body
+    large = timer_body(receiver.uri, 60, opaque="x" * (1 << 20))
+    told = post(node, [body, large, body + "\0", body])[1]
+    assert [one.get("status", 200) for one in told] == [200, 413, 400, 200] and "[limits] body" in told[1]["detail"]
+    assert node.request("POST", "/timers", "x" * (2 << 20), {"Content-Type": "application/x-ndjsonx"}).status == 413
+    received = node.raw(f"POST /timers HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    assert b"Connection: close" in received and received.endswith(b"\r\n0\r\n\r\n")
+    told = post(node, ["{"] * MANY)[1]  # more than are looked at in a turn
+    assert len(told) == MANY and {one["status"] for one in told} == {400}
+
+
+def test_who_never_reads_is_closed(nodes, receiver):
+    node = nodes(config="[limits]\nidle-timeout-s = 1\n").start()
+    text = "\n".join([timer_body(receiver.uri, 3600)] * MANY)
+    request = f"POST /timers HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: {len(text)}\r\n\r\n{text}"
+    with socket.socket() as stream:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stream.connect(("127.0.0.1", node.port))
+        stream.settimeout(20 * SLOW)
+        stream.sendall(("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 100 + request).encode())
+        wait_for(lambda: node.metrics()["tryst_connections"] == 1, 20, "the connection is closed")
+
+
 def test_a_slow_reader_holds_up_nobody(node, receiver):
     """It reads nothing; others go on, and when it reads, all of it is there."""
     body = timer_body(receiver.uri, 3600)

@@ -240,6 +240,7 @@ static void put_resync_timer(struct tr_writer *out, const struct tr_node *node, 
     tr_node_record(node, ref, &record);
     struct tr_timer_text text = tr_node_text(node, record.head.key.id, record.head.factor);
     uint64_t repeat = record.repeat_ms > 0 ? record.repeat_ms : record.interval_ms;
+    repeat = repeat < TR_INTERVAL_MAX ? repeat : TR_INTERVAL_MAX - 1; /* they know no for ever */
     tr_put_text(out, "{\"TimerID\":\"");
     tr_put_timer_text(out, &text);
     tr_put_text(out, "\",\"OldReplicas\":");

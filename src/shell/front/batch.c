@@ -11,8 +11,9 @@
 
 #define UNDER_WAY_MAX 1024 /* lines */
 #define WAIT_MS       5000 /* for room: then a line is refused as a request is */
-#define AGAIN_MS      5    /* until lines that found no room are tried again */
+#define AGAIN_MS      20   /* until lines that found no room are tried again */
 #define UNSENT_MAX    ((size_t)1 << 20)
+#define ALL_SIZE      ((size_t)256 << 20) /* of the bodies of all batches */
 #define CHUNK_SIZE    32768
 #define CHUNK_HEAD    6    /* four digits and the end of the line */
 #define ANSWER_MAX    4096 /* of an answer */
@@ -45,27 +46,22 @@ struct tr_batch {
     uint32_t again;     /* lines that are to be tried again */
     uint32_t answered;  /* lines before this one are answered */
     uint32_t under_way; /* lines that the node has */
-    uint64_t moved_ms;  /* when a line was last taken */
+    size_t size;        /* of the body */
+    uint64_t moved_ms;  /* when a timer was last set */
     uint64_t again_ms;
     char *body;
     char *scratch; /* a line as it is read, which changes it */
     struct line lines[];
 };
 
-bool tr_batch_is_asked(const struct tr_connection *connection, const char *bytes)
+bool tr_batch_waits_for_client(const struct tr_connection *connection)
 {
-    static const struct tr_span type = {"application/x-ndjson", 20};
-    struct tr_span given = tr_http_header(&connection->http, bytes, TR_HTTP_CONTENT_TYPE);
-    if (given.text == NULL || given.size < type.size)
-        return false;
-    bool is_whole =
-        given.size == type.size || given.text[type.size] == ';' || given.text[type.size] == ' ';
-    given.size = type.size;
-    return is_whole && tr_span_equals_nocase(given, type);
+    return connection->batch != NULL && connection->stream.out_size >= UNSENT_MAX;
 }
 
-static void release(struct tr_batch *batch)
+static void release(struct tr_batch *batch, struct tr_server *server)
 {
+    server->batches_size -= batch->size;
     for (uint32_t i = 0; i < batch->count; i++)
         free(batch->lines[i].problem);
     free(batch->body);
@@ -78,12 +74,13 @@ static void release(struct tr_batch *batch)
 /* The next line that is not empty; false: there is none. */
 static bool next_line(struct tr_span body, size_t *at, struct tr_span *line)
 {
+    static const char blanks[] = {' ', '\t', '\r'};
     while (*at < body.size) {
         const char *start = body.text + *at;
         const char *end = memchr(start, '\n', body.size - *at);
         *line = (struct tr_span){start, end != NULL ? (size_t)(end - start) : body.size - *at};
         *at += line->size + 1;
-        while (line->size > 0 && strchr(" \t\r", line->text[line->size - 1]) != NULL)
+        while (line->size > 0 && memchr(blanks, line->text[line->size - 1], sizeof blanks) != NULL)
             line->size--;
         if (line->size > 0)
             return true;
@@ -145,8 +142,12 @@ static void ask(struct tr_batch *batch, uint32_t index)
     struct tr_server *server = batch->connection->server;
     struct line *line = &batch->lines[index];
     struct tr_problem problem;
-    memcpy(batch->scratch, batch->body + line->at, line->size);
-    if (!tr_body_read(server, batch->scratch, line->size, true, &problem)) {
+    bool is_long = line->size > server->daemon->config.body_max;
+    if (is_long)
+        tr_problem_set(&problem, 413, "the line is over the limit; [limits] body sets it", NULL);
+    else
+        memcpy(batch->scratch, batch->body + line->at, line->size);
+    if (is_long || !tr_body_read(server, batch->scratch, line->size, true, &problem)) {
         server->daemon->metrics.requests_bad++;
         refuse_line(batch, line, &problem, NULL);
         return;
@@ -190,9 +191,9 @@ bool tr_batch_hear(struct tr_connection *connection, uint16_t number,
         batch->again_ms = uv_now(&connection->server->daemon->loop) + AGAIN_MS;
         return true;
     }
-    batch->moved_ms = uv_now(&connection->server->daemon->loop);
     line->location = effect->of.answer.location;
     if (words.detail == NULL) {
+        batch->moved_ms = uv_now(&connection->server->daemon->loop);
         line->state = LINE_SET;
         return true;
     }
@@ -224,23 +225,26 @@ static void ask_lines(struct tr_batch *batch)
             break;
     }
     batch->again += waiting;
-    while (batch->again == 0 && batch->asked < batch->count && may_ask(batch))
+    for (uint32_t i = 0; i < UNDER_WAY_MAX && batch->again == 0 && may_ask(batch); i++) {
+        if (batch->asked == batch->count)
+            return;
         ask(batch, batch->asked++);
+    }
 }
 
 /* ---- answering ---- */
 
 static void put_head(struct tr_batch *batch)
 {
-    static const char chunked[] = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n"
-                                  "Transfer-Encoding: chunked\r\n\r\n";
-    static const char plain[] = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n"
-                                "Connection: close\r\n\r\n";
+    uint8_t bytes[256];
+    struct tr_writer out = tr_writer_on(bytes, sizeof bytes);
+    const struct tr_connection *connection = batch->connection;
+    bool closes = (connection->kinds[batch->number % TR_UNDER_WAY_MAX] & TR_KIND_CLOSE) != 0;
     batch->has_head = true;
-    if (batch->is_chunked)
-        tr_connection_put(batch->connection, chunked, sizeof chunked - 1);
-    else
-        tr_connection_put(batch->connection, plain, sizeof plain - 1);
+    tr_put_text(&out, "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n");
+    tr_put_text(&out, batch->is_chunked ? "Transfer-Encoding: chunked\r\n" : "");
+    tr_put_text(&out, closes ? "Connection: close\r\n\r\n" : "\r\n");
+    tr_connection_put(batch->connection, (const char *)bytes, out.size);
 }
 
 static void put_line(struct tr_writer *out, const struct line *line)
@@ -314,19 +318,21 @@ void tr_batches_run(struct tr_server *server)
 {
     struct tr_batch **link = &server->batches;
     bool is_waiting = false;
+    bool has_more = false;
     while (*link != NULL) {
         struct tr_batch *batch = *link;
         bool is_over = run(batch, server);
         is_waiting |= !is_over && batch->again > 0;
+        has_more |= !is_over && batch->under_way == 0 && batch->asked < batch->count;
         if (is_over) {
             *link = batch->next;
-            release(batch);
+            release(batch, server);
         } else {
             link = &batch->next;
         }
     }
-    if (is_waiting && !uv_is_active((uv_handle_t *)&server->batches_again))
-        uv_timer_start(&server->batches_again, on_again, AGAIN_MS, 0);
+    if ((is_waiting || has_more) && !uv_is_active((uv_handle_t *)&server->batches_again))
+        uv_timer_start(&server->batches_again, on_again, has_more ? 1 : AGAIN_MS, 0);
 }
 
 /* ---- beginning ---- */
@@ -341,11 +347,12 @@ static struct tr_batch *make(struct tr_connection *connection, struct tr_span bo
     batch->connection = connection;
     batch->token = tr_connection_token(connection, 0);
     batch->count = count;
+    batch->size = body.size;
+    connection->server->batches_size += body.size;
     batch->body = malloc(body.size);
     batch->scratch = malloc(longest);
     if (batch->body == NULL || batch->scratch == NULL) {
-        batch->count = 0;
-        release(batch);
+        release(batch, connection->server);
         return NULL;
     }
     memcpy(batch->body, body.text, body.size);
@@ -366,9 +373,10 @@ bool tr_batch_begin(struct tr_connection *connection, uint16_t number, struct tr
                        NULL);
         return false;
     }
-    struct tr_batch *batch = make(connection, body, count, longest);
+    bool has_room = server->batches_size + body.size <= ALL_SIZE;
+    struct tr_batch *batch = has_room ? make(connection, body, count, longest) : NULL;
     if (batch == NULL) {
-        tr_problem_set(problem, 503, "there is no memory for so many at once", NULL);
+        tr_problem_set(problem, 503, "too many lines at once, of all clients", NULL);
         return false;
     }
     batch->number = number;

@@ -7,7 +7,7 @@
  * knows its lines by the numbers that follow the request's own.
  *
  * Owns:    the lines, and what became of those that are not answered yet.
- * Bounds:  TR_BATCH_LINES lines, TR_BATCH_SIZE bytes; so many lines under way that others on this
+ * Bounds:  TR_BATCH_LINES lines, TR_BATCH_SIZE bytes, 256 MiB of all batches; so many lines under way that others on this
  *          node find room. Lines that find no room now wait, for WAIT_MS at most.
  */
 #ifndef TR_SHELL_FRONT_BATCH_H
@@ -20,9 +20,6 @@
 
 struct tr_batch;
 
-/* Whether a request is one. */
-bool tr_batch_is_asked(const struct tr_connection *connection, const char *bytes);
-
 /* Takes the body of request `number` apart, and begins. False: `problem` says why not. */
 bool tr_batch_begin(struct tr_connection *connection, uint16_t number, struct tr_span body,
                     struct tr_problem *problem);
@@ -30,6 +27,9 @@ bool tr_batch_begin(struct tr_connection *connection, uint16_t number, struct tr
 /* Whether the node's answer to `number` is to a line of it; then it is heard. */
 bool tr_batch_hear(struct tr_connection *connection, uint16_t number,
                    const struct tr_effect *effect);
+
+/* Whether answers wait for the client to read those before them. */
+bool tr_batch_waits_for_client(const struct tr_connection *connection);
 
 /* Goes on with all of them, between steps of the node; those whose clients are gone end. */
 void tr_batches_run(struct tr_server *server);

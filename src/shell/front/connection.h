@@ -46,8 +46,8 @@ struct tr_connection {
     size_t in_cap;
     size_t parsed; /* of `in`, fed to the parser already */
 
-    uint16_t asked;    /* requests handed on, modulo 2^16 */
-    uint16_t answered; /* answers put out, likewise */
+    uint16_t asked;         /* requests handed on, modulo 2^16 */
+    uint16_t answered;      /* answers put out, likewise */
     struct tr_batch *batch; /* the request under way, if that is one of many lines */
     struct early *early;
     size_t early_size;
@@ -96,7 +96,8 @@ struct tr_server {
     struct tr_timer_body body;
     struct tr_answer answer;
     bool is_draining;
-    struct tr_batch *batches; /* all that are under way */
+    struct tr_batch *batches; /* all that are under way, */
+    size_t batches_size;      /* and what their bodies take */
     uv_timer_t batches_again; /* when one of them waits for room */
 
     /* Of the RESP front. */

@@ -93,7 +93,12 @@ static void begin_batch(struct tr_connection *connection, uint16_t number, const
 {
     struct tr_problem problem;
     struct tr_span body = tr_http_span(bytes, connection->http.body);
-    if (tr_batch_begin(connection, number, body, &problem))
+    if (tr_http_header(&connection->http, bytes, TR_HTTP_IDEMPOTENCY_KEY).text != NULL)
+        tr_problem_set(&problem, 400,
+                       "an Idempotency-Key is for one timer: give each line its own, as its member "
+                       "idempotency-key",
+                       NULL);
+    else if (tr_batch_begin(connection, number, body, &problem))
         return;
     tr_answer_problem(&connection->server->answer, &problem, NULL);
     tr_http_render(connection, number);
@@ -161,7 +166,7 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     case TR_API_LIST:
     case TR_API_REDRIVE:
     case TR_API_RESYNC_LIST:
-        if (what == TR_API_CREATE && tr_batch_is_asked(connection, bytes))
+        if (what == TR_API_CREATE && connection->http.has_lines)
             begin_batch(connection, number, bytes);
         else if (what == TR_API_LIST && server->route.wants_cluster &&
                  !tr_node_is_alone(daemon->node))

@@ -138,7 +138,8 @@ static void on_sweep(uv_timer_t *timer)
             break;
         bool is_moving =
             connection->stream.out_size > 0 && connection->stream.sent != connection->sent_seen;
-        bool is_waiting = connection->asked != connection->answered && !connection->is_closing;
+        bool is_waiting = connection->asked != connection->answered && !connection->is_closing &&
+                          !tr_batch_waits_for_client(connection);
         /* Pools rely on it that an idle connection is kept. */
         bool is_kept =
             connection->resp != NULL && !connection->is_closing && connection->stream.out_size == 0;
