@@ -162,7 +162,7 @@ struct tr_strays {
 
 #define TR_CHAINS 256 /* a power of two */
 
-#define TR_SCANS_MAX  64 /* pages under way; a power of two */
+#define TR_SCANS_MAX  64  /* pages under way; a power of two */
 #define TR_SCAN_LISTS 128 /* of nodes that have keys, of one page in two rounds */
 
 /* A page of keys that is gathered. */
