@@ -39,8 +39,8 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* Percent-decoded into `out`; a plus is a blank, or, where that means nothing, itself. False: it does
- * not fit or is badly written. */
+/* Percent-decoded into `out`; a plus is a blank, or, where that means nothing, itself. False: it
+ * does not fit or is badly written. */
 static bool decode_with(struct tr_span text, char plus, char *out, size_t cap, size_t *size)
 {
     size_t n = 0;

@@ -7,8 +7,9 @@
  * knows its lines by the numbers that follow the request's own.
  *
  * Owns:    the lines, and what became of those that are not answered yet.
- * Bounds:  TR_BATCH_LINES lines, TR_BATCH_SIZE bytes, 256 MiB of all batches; so many lines under way that others on this
- *          node find room. Lines that find no room now wait, for WAIT_MS at most.
+ * Bounds:  TR_BATCH_LINES lines, TR_BATCH_SIZE bytes, 256 MiB of all batches; so many lines under
+ *          way that others on this node find room. Lines that find none now wait, until no timer
+ *          of the batch was set for WAIT_MS.
  */
 #ifndef TR_SHELL_FRONT_BATCH_H
 #define TR_SHELL_FRONT_BATCH_H
