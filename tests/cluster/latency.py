@@ -17,6 +17,11 @@ from crowd import Crowd
 READY = 10.0  # seconds; a quiet machine needs 2
 
 
+def is_quiet(cluster: Cluster) -> bool:
+    """Whether nothing may be made twice: a node that is starved of time, as sanitized ones on a busy machine are, is taken for dead."""
+    return SLOW == 1 and not cluster.stood_still()
+
+
 def play(cluster: Cluster, count: int, one_way: float) -> None:
     begun = time.monotonic()
     nodes = cluster.start(count)
@@ -32,11 +37,10 @@ def play(cluster: Cluster, count: int, one_way: float) -> None:
     late = crowd.lateness()
     print(f"{crowd.account()}, late by {1000 * late[len(late) // 2]:.0f} ms, at most {1000 * late[-1]:.0f}")
     account = crowd.account()
-    is_quiet = not cluster.stood_still()
     assert account["set"] == 600 and account["lost"] == account["early"] == account["strange"] == 0, account
-    assert account["once"] == 600 or not is_quiet, account
+    assert account["once"] == 600 or not is_quiet(cluster), account
     # A copy counts from when it arrives: a record that was moved once or twice is late by as many trips.
-    assert late[-1] < (0.5 + 6 * one_way) * SLOW or not is_quiet, late[-10:]
+    assert late[-1] < (0.5 + 6 * one_way) * SLOW or cluster.stood_still(), late[-10:]
 
     made = crowd.set_many(300, (6, 8))  # not due before the others know that it is dead
     time.sleep(1)  # what is answered is known to all
@@ -48,7 +52,7 @@ def play(cluster: Cluster, count: int, one_way: float) -> None:
     account = crowd.account()
     print(f"one killed: {account}")
     assert account["lost"] == account["early"] == 0, account
-    assert account["twice"] == 0 or cluster.stood_still(), account
+    assert account["twice"] == 0 or not is_quiet(cluster), account
 
     begun = time.monotonic()
     nodes[-1].start()
@@ -59,7 +63,8 @@ def play(cluster: Cluster, count: int, one_way: float) -> None:
     crowd.drain(30 * SLOW)
     time.sleep(3)
     account = crowd.account()
-    assert account["set"] == 1100 and (account["once"] == 1100 or cluster.stood_still()), account
+    assert account["set"] == 1100 and account["lost"] == account["early"] == 0, account
+    assert account["once"] == 1100 or not is_quiet(cluster), account
     crowd.close()
 
 
