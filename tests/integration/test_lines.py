@@ -120,6 +120,9 @@ def test_what_a_batch_is_not(node, receiver):
     assert node.request("POST", "/timers", "x" * (2 << 20), {"Content-Type": "application/x-ndjsonx"}).status == 413
     received = node.raw(f"POST /timers HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
     assert b"Connection: close" in received and received.endswith(b"\r\n0\r\n\r\n")
+    odd = "\\u0001" * 200  # each of its letters takes six in an answer
+    told = post(node, ['{"timing":{"%s":1}}' % odd, '{"timing":{"x":1,"%s":1,"%s":2}}' % (odd, odd), body])[1]
+    assert [one.get("status", 200) for one in told] == [400, 400, 200]
     told = post(node, ["{"] * MANY)[1]  # more than are looked at in a turn
     assert len(told) == MANY and {one["status"] for one in told} == {400}
 

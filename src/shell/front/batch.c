@@ -16,7 +16,7 @@
 #define ALL_SIZE      ((size_t)256 << 20) /* of the bodies of all batches */
 #define CHUNK_SIZE    32768
 #define CHUNK_HEAD    6    /* four digits and the end of the line */
-#define ANSWER_MAX    4096 /* of an answer */
+#define ANSWER_MAX    8192 /* of an answer: each letter of a problem may become six, twice */
 
 enum line_state {
     LINE_NEW,
@@ -285,7 +285,7 @@ static bool put_chunk(struct tr_batch *batch)
 static void put_answers(struct tr_batch *batch)
 {
     struct tr_connection *connection = batch->connection;
-    if (connection->answered != batch->number)
+    if (connection->stream.is_closed || connection->answered != batch->number)
         return;
     if (!batch->has_head)
         put_head(batch);
