@@ -30,16 +30,21 @@ typedef uint64_t tr_timer_id;
 #define TR_ATTEMPT_MAX 255
 #define TR_MEMBER_NONE UINT16_MAX /* for the index of a member: none */
 #define TR_TAG_BESIDE  20         /* bytes of the log that a tag takes beside its name, at most */
+#define TR_REST_BESIDE 16         /* likewise, of a plan or what is a timer's own */
+#define TR_ADVICE_SIZE 112        /* and of what is noted beside a record in an entry of its own */
+#define TR_PLAN_MAX    6144       /* bytes of a plan */
+#define TR_OWN_MAX     896        /* bytes of what is a timer's own */
 
 enum tr_record_flag {
     TR_RECORD_KEYED = 1,     /* its id came from an Idempotency-Key */
     TR_RECORD_DEAD = 2,      /* its attempts are spent; due is when it is forgotten */
     TR_RECORD_TOMBSTONE = 4, /* nothing but the key and the order; due is when it is forgotten */
     TR_RECORD_MOVING = 8, /* on its way from `from` to its replica set; those of `from` pop first */
-    TR_RECORD_FLAGS = 15,
+    TR_RECORD_FIRED = 16, /* its pop was pulled forward; when it was due by itself is its instant */
+    TR_RECORD_FLAGS = 31,
 };
 
-_Static_assert(TR_RECORD_FLAGS == 2 * TR_RECORD_MOVING - 1, "all of them, and no other bit");
+_Static_assert(TR_RECORD_FLAGS == 2 * TR_RECORD_FIRED - 1, "all of them, and no other bit");
 
 /* Where a record stands between its pops. Not logged: it follows from what has happened since. */
 enum tr_record_state {
@@ -81,6 +86,16 @@ struct tr_set {
     uint16_t members[TR_SET_MAX];
 };
 
+/* How the last attempt at a pop ended. It is kept as advice: who cannot keep it forgets it. */
+struct tr_attempt {
+    tr_wall_ms at_ms;     /* 0: there was none */
+    uint16_t result;      /* an HTTP status, or TR_ATTEMPT_FAULT and what was wrong */
+    uint16_t node;        /* a hash of who made it */
+    uint32_t duration_ms; /* of it */
+};
+
+#define TR_ATTEMPT_FAULT 1000
+
 /* Nodes beside the replica set that may hold an older copy, and have to drop it. */
 struct tr_from {
     uint8_t count;
@@ -99,6 +114,10 @@ struct tr_head {
     uint32_t factor;     /* replicas asked for */
     uint32_t segment;    /* of the log, where its full entry is; 24 bits */
     uint8_t flags;       /* of enum tr_record_flag */
+    /* Of a timer that goes by the wall clock: when its pop is due by it. Of one that was pulled
+     * forward: when it would have been. 0: of none of these. */
+    tr_wall_ms instant_ms;
+    struct tr_attempt attempt;
     struct tr_set replicas;
     struct tr_from from;
 
@@ -110,9 +129,12 @@ struct tr_head {
 /* A timer. Spans point into whatever the record was unpacked or decoded from. */
 struct tr_record {
     struct tr_head head;
-    uint64_t interval_ms;
-    uint64_t repeat_ms; /* 0: as long as the interval, so one pop; TR_REPEAT_EVER */
+    uint64_t interval_ms; /* of one with a cron expression: so that repeat_ms counts its pops */
+    uint64_t repeat_ms;   /* 0: as long as the interval, so one pop; TR_REPEAT_EVER */
+    uint64_t fingerprint; /* of the body that came with its Idempotency-Key; 0: none */
     uint8_t tag_count;
+    struct tr_span plan; /* how it is timed and called beyond that (wire/plan.h); empty: it is not */
+    struct tr_span own;  /* what no other timer shares with it (likewise) */
     struct tr_span uri;
     struct tr_span opaque;
     struct tr_span content_type; /* empty: the default */
@@ -153,6 +175,9 @@ static inline uint32_t tr_record_body_bound(const struct tr_record *record)
 {
     TR_ASSERT(record->tag_count <= TR_TAGS_MAX);
     size_t bound = record->uri.size + record->content_type.size + record->opaque.size;
+    bound += record->plan.size > 0 ? record->plan.size + TR_REST_BESIDE : 0;
+    bound += record->own.size > 0 ? record->own.size + TR_REST_BESIDE : 0;
+    bound += record->fingerprint != 0 || record->head.attempt.at_ms != 0 ? TR_ADVICE_SIZE : 0;
     for (unsigned i = 0; i < record->tag_count; i++)
         bound += record->tags[i].name.size + TR_TAG_BESIDE;
     return (uint32_t)bound;
@@ -162,8 +187,17 @@ static inline uint32_t tr_record_body_bound(const struct tr_record *record)
  * holder. */
 static inline uint64_t tr_head_nominal(const struct tr_head *head, uint64_t interval_ms)
 {
+    if (head->instant_ms != 0)
+        return head->instant_ms;
     uint64_t pop = head->key.part == 0 ? head->order.sequence : head->key.part;
     return (head->order.version >> 16) + pop * interval_ms;
+}
+
+/* Whether a version before this one cannot hold it: format 5 of the log and version 4 of frames
+ * can. */
+static inline bool tr_record_is_extended(const struct tr_record *record)
+{
+    return record->plan.size > 0 || record->own.size > 0 || record->head.instant_ms != 0;
 }
 
 /* They are the same client's request, whatever has become of it since. */

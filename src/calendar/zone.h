@@ -49,6 +49,13 @@ struct tr_zone_era {
 /* False: it is no file of a time zone, of version 1, or one that counts leap seconds. */
 bool tr_zone_parse(const uint8_t *bytes, size_t size, struct tr_zone *zone);
 
+/* Where zones are found. What a name gives stays the same until all who use it are told that zones
+ * have changed. */
+struct tr_zones {
+    const struct tr_zone *(*find)(void *context, struct tr_span name); /* NULL: there is none */
+    void *context;
+};
+
 /* UTC, which needs no file. */
 struct tr_zone tr_zone_utc(void);
 

@@ -180,7 +180,7 @@ static void dump_entry(const struct tr_log_entry *entry)
     static const char *const names[] = {
         [TR_LOG_PADDING] = "padding",   [TR_LOG_RECORD] = "record",
         [TR_LOG_SHORT] = "short",       [TR_LOG_TOMBSTONE] = "tombstone",
-        [TR_LOG_DROP] = "drop",         [TR_LOG_MARKS] = "marks",
+        [TR_LOG_DROP] = "drop",         [TR_LOG_ADVICE] = "advice",
         [TR_LOG_CEILING] = "ceiling",   [TR_LOG_INCARNATION] = "incarnation",
         [TR_LOG_OFFSET] = "offset",     [TR_LOG_CLEAN_STOP] = "clean stop",
         [TR_LOG_MEMBER] = "member",     [TR_LOG_OLDEST] = "oldest",
@@ -191,7 +191,7 @@ static void dump_entry(const struct tr_log_entry *entry)
     };
     const struct tr_record *record = &entry->record;
     printf("  %s", names[entry->type]);
-    if (entry->type >= TR_LOG_RECORD && entry->type <= TR_LOG_DROP)
+    if (entry->type >= TR_LOG_RECORD && entry->type <= TR_LOG_ADVICE)
         printf(" %016llx part %llu version %016llx sequence %llu attempt %u",
                (unsigned long long)record->head.key.id, (unsigned long long)record->head.key.part,
                (unsigned long long)record->head.order.version,

@@ -146,7 +146,8 @@ struct tr_cluster_hooks {
     /* What a heartbeat for this peer says of the rooms above. */
     void (*fill_beat)(void *context, uint16_t peer, struct tr_frame *beat);
     /* Appends what a message says; nothing, if there is nothing to say any more. */
-    void (*put)(void *context, const struct tr_message *message, struct tr_writer *writer);
+    void (*put)(void *context, const struct tr_message *message, uint64_t version,
+                struct tr_writer *writer);
 };
 
 struct tr_cluster {

@@ -140,7 +140,8 @@ void tr_outbox_send_queue(struct tr_cluster *cluster, uint16_t index, enum tr_me
     size_t most = kind == MESSAGE_COPY ? BULK_SIZE : BATCH_SIZE;
     for (unsigned i = 0; i < BATCH_COUNT && queue->count > 0 && writer.size < most; i++) {
         struct tr_writer before = writer;
-        cluster->hooks.put(cluster->hooks.context, &cluster->messages[queue->first], &writer);
+        cluster->hooks.put(cluster->hooks.context, &cluster->messages[queue->first], peer->version,
+                           &writer);
         if (writer.is_full) { /* its data is of a time with a higher limit: in a later step */
             writer = before;
             break;

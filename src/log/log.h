@@ -90,7 +90,9 @@ struct tr_log {
     uint64_t started;   /* the first that this process writes */
     uint64_t offset;    /* in its file, where the batch will go */
     uint64_t first;     /* its first position */
-    bool is_begun;      /* its header was written */
+    bool is_begun;      /* its header was written, */
+    uint32_t format;    /* and says this */
+    bool is_extended;   /* the log is to hold records that only the latest format has */
     uint64_t allocated; /* segments up to this number are there */
     bool is_asked;      /* for the one after */
     bool is_refused;

@@ -114,10 +114,10 @@ static enum tr_log_verdict apply(struct tr_log *log, struct tr_log_entry *entry,
     case TR_LOG_KEY_TIME:
     case TR_LOG_ROSTER:
     case TR_LOG_HEEDED:
+    case TR_LOG_ADVICE:
         return log->hooks.apply(log->hooks.context, entry, segment);
     case TR_LOG_OFFSET: /* the last one was read before, and the time is set by it */
     case TR_LOG_PADDING:
-    case TR_LOG_MARKS:
     case TR_LOG_INCARNATION:
     case TR_LOG_CLEAN_STOP:
     case TR_LOG_OLDEST:

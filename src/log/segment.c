@@ -36,6 +36,12 @@ static bool has_batch_room(const struct tr_log *log)
     return log->offset + TR_LOG_BATCH_HEAD + log->config.batch_cap + 8 <= log->config.segment_size;
 }
 
+/* Its header, if it has one, does not say that the version before can read it. */
+static bool takes_extended(const struct tr_log *log)
+{
+    return !log->is_begun || log->format == TR_LOG_FORMAT;
+}
+
 bool tr_log_is_open(const struct tr_log *log)
 {
     return log->segment <= log->allocated && has_batch_room(log);
@@ -70,6 +76,7 @@ size_t tr_log_encode_header(struct tr_log *log)
         tr_writer_on(log->table, (size_t)TR_LOG_NODES_MAX * (TR_LOG_ADDRESS_MAX + 2));
     struct tr_log_header header = {
         .shard_count = 1,
+        .format = log->is_extended ? TR_LOG_FORMAT : TR_LOG_FORMAT_PLAIN,
         .segment = log->segment,
         .oldest = log->oldest,
         .first = log->first,
@@ -79,6 +86,7 @@ size_t tr_log_encode_header(struct tr_log *log)
         .incarnation_count = log->incarnation_count,
         .node_count = log->hooks.put_members(log->hooks.context, &nodes),
     };
+    log->format = header.format;
     header.nodes = (struct tr_span){(const char *)log->table, nodes.size};
     memcpy(header.store_id, log->store_id, sizeof header.store_id);
     memcpy(header.incarnations, log->incarnations, sizeof header.incarnations);
@@ -90,7 +98,8 @@ size_t tr_log_encode_header(struct tr_log *log)
 void tr_log_roll(struct tr_log *log, struct tr_effects *out)
 {
     TR_ASSERT(log->batch.size == 0);
-    if (has_batch_room(log) || log->segment >= log->allocated || !tr_effects_has_room(out, 1))
+    bool is_too_old = !takes_extended(log) && log->is_extended;
+    if ((has_batch_room(log) && !is_too_old) || log->segment >= log->allocated || !tr_effects_has_room(out, 1))
         return;
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_SEGMENT_TRIM);
     effect->of.segment.number = log->segment;
@@ -99,6 +108,16 @@ void tr_log_roll(struct tr_log *log, struct tr_effects *out)
     log->bytes += log->offset;
     tr_log_open(log, log->segment + 1, log->first + log->config.segment_size,
                 log->first + log->offset);
+}
+
+bool tr_log_extend(struct tr_log *log, struct tr_effects *out)
+{
+    if (!log->config.has_log)
+        return true;
+    log->is_extended = true;
+    if (!takes_extended(log) && log->batch.size == 0 && out != NULL)
+        tr_log_roll(log, out);
+    return takes_extended(log);
 }
 
 void tr_log_ask_segment(struct tr_log *log, struct tr_effects *out)

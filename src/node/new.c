@@ -216,7 +216,9 @@ static void set_timers(struct tr_node *node)
         .dead_keep_ms = config->dead_keep_ms,
         .key_keep_ms = config->key_keep_ms,
         .latency_target_ms = config->latency_target_ms,
+        .zones = config->zones,
     };
+    timers->utc = tr_zone_utc();
     timers->store = tr_timers_as_store(timers);
     timers->replication = &node->replication;
     timers->pops = &node->pops;

@@ -185,10 +185,11 @@ static void up_changed(void *context, uint16_t index)
     tr_strays_look(&node->quorum);
 }
 
-static void put(void *context, const struct tr_message *message, struct tr_writer *writer)
+static void put(void *context, const struct tr_message *message, uint64_t version,
+                struct tr_writer *writer)
 {
     struct tr_node *node = context;
-    tr_encode_message(&node->replication, message, writer);
+    tr_encode_message(&node->replication, message, version, writer);
 }
 
 void tr_peers_hooks(struct tr_node *node)

@@ -27,6 +27,7 @@
 #include "timers/due.h"
 #include "timers/outcome.h"
 #include "timers/request.h"
+#include "timers/schedule.h"
 
 #define CLOCK_STEP_MS 2    /* wall and steady time differ by less through rounding alone */
 #define DRAIN_MS      3000 /* others have this long to hear the last */
@@ -49,6 +50,7 @@ static void set_clock(struct tr_node *node, const struct tr_event *event, struct
         tr_log_number(&node->log, TR_LOG_OFFSET, (uint64_t)offset)) {
         node->log.offset_ms = offset;
         tr_note(out, TR_NOTE_CLOCK_STEPPED, 0, (uint64_t)offset);
+        tr_schedule_clock_set(&node->timers);
     }
 }
 
@@ -86,6 +88,7 @@ static void open_log(struct tr_node *node, struct tr_effects *out)
     node->ready_ms = node->time.now_ms;
     node->had_keys = node->kv.book.index.count > 0;
     node->timers.is_ready = true;
+    tr_schedule_clock_set(&node->timers); /* it may have been set meanwhile */
     node->log.is_running = true;
     node->log.started = node->log.segment;
     tr_effects_push(out, TR_EFFECT_RECOVERED);
@@ -149,6 +152,7 @@ static void run_pops(struct tr_node *node, struct tr_effects *out)
 {
     TR_ASSERT(node->phase == PHASE_READY && node->log.is_running);
     tr_destinations_run(&node->pops, out);
+    tr_schedule_run(&node->timers, out);
     tr_due_run(&node->timers, out);
 }
 
@@ -183,6 +187,9 @@ static void handle(struct tr_node *node, const struct tr_event *event, struct tr
         return;
     case TR_EVENT_CONFIGURED:
         configure(node, event->of.config);
+        return;
+    case TR_EVENT_ZONES_CHANGED:
+        tr_schedule_zones_changed(&node->timers);
         return;
     case TR_EVENT_VIEW_CHANGED:
         tr_membership_configure(&node->membership, event->of.view.nodes, event->of.view.count);
@@ -289,7 +296,7 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
         return node->time.now_ms;
     if (node->phase != PHASE_READY && node->phase != PHASE_DRAINING)
         return TR_NEVER;
-    if (node->timers.is_sweeping || tr_log_wants_tick(&node->log) ||
+    if (node->timers.is_sweeping || tr_schedule_wants_tick(&node->timers) || tr_log_wants_tick(&node->log) ||
         tr_destinations_want_tick(&node->pops))
         return node->time.now_ms;
     tr_mono_ms wake = tr_due_wake_at(&node->timers);

@@ -67,6 +67,15 @@ bool tr_flight_can_begin(const struct tr_pops *pops)
     return tr_pops_has_flight(pops) && tr_log_has_room(pops->log, TR_OUTCOME_ROOM, false);
 }
 
+/* Its receiver has more than it can do: it gets less at a time. */
+static bool is_overloaded(const struct tr_flight *flight)
+{
+    if (flight->result == TR_CALLBACK_ANSWERED)
+        return flight->status == 429 || flight->status == 502 || flight->status == 503 ||
+               flight->status == 504;
+    return flight->result == TR_CALLBACK_TIMED_OUT;
+}
+
 void tr_flight_ended(struct tr_pops *pops, const struct tr_event *event)
 {
     uint32_t index = event->of.callback.flight;
@@ -75,8 +84,10 @@ void tr_flight_ended(struct tr_pops *pops, const struct tr_event *event)
     struct tr_destination *destination = &pops->destinations[flight->destination];
     flight->result = event->of.callback.result;
     flight->status = event->of.callback.status;
+    flight->fault = event->of.callback.fault;
     flight->retry_after_ms = event->of.callback.retry_after_ms;
-    if (flight->result == TR_CALLBACK_TIMED_OUT)
+    flight->duration_ms = event->of.callback.duration_ms;
+    if (is_overloaded(flight))
         destination->limit =
             destination->limit / 2 > LIMIT_LEAST ? destination->limit / 2 : LIMIT_LEAST;
     else if (destination->limit < pops->config.per_destination)

@@ -38,7 +38,9 @@ struct tr_flight {
     bool is_used;
     enum tr_callback_result result; /* once it has ended */
     unsigned status;
+    enum tr_fault fault;
     uint64_t retry_after_ms;
+    uint32_t duration_ms;
 };
 
 /* A scheme, host and port that pops go to. Kept while pops fly to it or wait for it. */

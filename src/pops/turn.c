@@ -36,6 +36,14 @@ static unsigned rank_of(const struct tr_pops *pops, const struct tr_head *record
     return rank;
 }
 
+bool tr_turn_is_first(const struct tr_pops *pops, const struct tr_head *head)
+{
+    bool is_first = false;
+    bool is_stray = false;
+    unsigned rank = rank_of(pops, head, &is_first, &is_stray);
+    return rank == 0 || (is_first && !is_stray);
+}
+
 /* When this node is to make the pop that `record` stands for: now, or when to look again. */
 tr_steady_ms tr_turn_at(struct tr_pops *pops, const struct tr_head *record)
 {

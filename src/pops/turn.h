@@ -10,6 +10,9 @@
 
 #define TR_TURN_LOOK_MS 100 /* until it is asked again whether it is its turn by now */
 
+/* Whether no node that pops comes before this one. */
+bool tr_turn_is_first(const struct tr_pops *pops, const struct tr_head *head);
+
 /* When this node is to make the pop that is due: now, or when to look again. */
 tr_steady_ms tr_turn_at(struct tr_pops *pops, const struct tr_head *head);
 

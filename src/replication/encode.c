@@ -41,7 +41,13 @@ static tr_ref find_record(const struct tr_replication *replication,
     return is_said ? ref : TR_ARENA_NONE;
 }
 
-static void put_record(const struct tr_replication *replication, struct tr_writer *writer,
+/* Where an entry goes. */
+struct target {
+    struct tr_writer *writer;
+    uint64_t version; /* of the frames that the peer speaks */
+};
+
+static void put_record(const struct tr_replication *replication, struct target target,
                        const struct tr_whole *whole)
 {
     TR_ASSERT(whole->head.replicas.count > 0);
@@ -53,66 +59,76 @@ static void put_record(const struct tr_replication *replication, struct tr_write
         names.replicas[i] = tr_member_address(replication->cluster, head->replicas.members[i]);
     for (unsigned i = 0; i < head->from.count; i++)
         names.from[i] = tr_member_address(replication->cluster, head->from.members[i]);
-    replication->store->encode(writer, whole, &names);
+    replication->store->encode(target.writer, whole, &names, target.version);
 }
 
-static void put_held(const struct tr_replication *replication, struct tr_writer *writer, tr_ref ref)
+/* The record at `ref`. False: the peer cannot hold it. */
+static bool get_whole(const struct tr_replication *replication, struct target target, tr_ref ref,
+                      struct tr_whole *whole)
 {
     TR_ASSERT(ref != TR_ARENA_NONE);
-    struct tr_whole whole;
-    replication->store->whole(replication->store->context, ref, &whole);
-    put_record(replication, writer, &whole);
+    replication->store->whole(replication->store->context, ref, whole);
+    return target.version >= replication->store->version(whole);
 }
 
 static void put_copy(const struct tr_replication *replication, const struct tr_message *message,
-                     struct tr_writer *writer)
+                     struct target target)
 {
     TR_ASSERT(message->kind == MESSAGE_COPY || message->kind == MESSAGE_PART);
     struct tr_head head;
+    struct tr_whole whole;
     tr_ref ref = find_record(replication, message, &head);
-    if (ref != TR_ARENA_NONE)
-        put_held(replication, writer, ref);
+    if (ref != TR_ARENA_NONE && get_whole(replication, target, ref, &whole))
+        put_record(replication, target, &whole);
 }
 
 static void put_outcome(const struct tr_replication *replication, const struct tr_message *message,
-                        struct tr_writer *writer)
+                        struct target target)
 {
     TR_ASSERT(message->kind == MESSAGE_OUTCOME);
     struct tr_head head;
-    if (find_record(replication, message, &head) != TR_ARENA_NONE)
-        tr_frame_put_outcome(writer, &head, (int64_t)(head.due_ms - replication->time->steady_ms),
-                             tr_set_check(replication, &head));
+    if (find_record(replication, message, &head) == TR_ARENA_NONE ||
+        (head.instant_ms != 0 && target.version < TR_PLAN_VERSION))
+        return;
+    tr_frame_put_outcome(target.writer, &head,
+                         (int64_t)(head.due_ms - replication->time->steady_ms),
+                         tr_set_check(replication, &head), target.version);
 }
 
 static void put_write(const struct tr_replication *replication, const struct tr_message *message,
-                      struct tr_writer *writer)
+                      struct target target)
 {
     TR_ASSERT(message->kind == MESSAGE_WRITE && message->operation != 0);
     struct tr_whole whole;
     enum tr_write_mode mode;
     if (!tr_operation_record(replication, message->operation, &whole, &mode))
         return; /* it is over */
-    tr_frame_put_write_head(writer, message->operation, mode);
-    put_record(replication, writer, &whole);
+    if (target.version < replication->store->version(&whole))
+        return; /* it counts as silent */
+    tr_frame_put_write_head(target.writer, message->operation, mode);
+    put_record(replication, target, &whole);
 }
 
 /* With the record that is here, where that says more. */
 static void put_answer(const struct tr_replication *replication, const struct tr_message *message,
-                       struct tr_writer *writer)
+                       struct target target)
 {
     TR_ASSERT(message->kind == MESSAGE_ANSWER && message->result >= TR_RESULT_STORED);
     struct tr_head head;
+    struct tr_whole whole;
     enum tr_frame_result result = message->result;
     bool is_asked = result != TR_RESULT_STORED || message->of.has_record;
     tr_ref ref = is_asked ? find_record(replication, message, &head) : TR_ARENA_NONE;
+    if (ref != TR_ARENA_NONE && !get_whole(replication, target, ref, &whole))
+        ref = TR_ARENA_NONE;
     if (ref == TR_ARENA_NONE && result == TR_RESULT_HELD)
         result = TR_RESULT_NONE;
     bool has_record = ref != TR_ARENA_NONE && result != TR_RESULT_NONE;
     if (has_record && result == TR_RESULT_STORED)
         has_record = head.from.count > 0 && (head.flags & TR_RECORD_MOVING) == 0;
-    tr_frame_put_answer_head(writer, message->operation, result, has_record);
+    tr_frame_put_answer_head(target.writer, message->operation, result, has_record);
     if (has_record)
-        put_held(replication, writer, ref);
+        put_record(replication, target, &whole);
 }
 
 static void put_ask(const struct tr_message *message, struct tr_writer *writer)
@@ -128,8 +144,9 @@ static void put_ask(const struct tr_message *message, struct tr_writer *writer)
 }
 
 void tr_encode_message(struct tr_replication *replication, const struct tr_message *message,
-                       struct tr_writer *writer)
+                       uint64_t version, struct tr_writer *writer)
 {
+    struct target target = {writer, version};
     struct tr_head named = {
         .key = message->key,
         .order = message->order,
@@ -149,17 +166,17 @@ void tr_encode_message(struct tr_replication *replication, const struct tr_messa
         tr_frame_put_drop(writer, &named, message->operation, message->of.is_wanted);
         return;
     case MESSAGE_OUTCOME:
-        put_outcome(replication, message, writer);
+        put_outcome(replication, message, target);
         return;
     case MESSAGE_PART:
     case MESSAGE_COPY:
-        put_copy(replication, message, writer);
+        put_copy(replication, message, target);
         return;
     case MESSAGE_WRITE:
-        put_write(replication, message, writer);
+        put_write(replication, message, target);
         return;
     case MESSAGE_ANSWER:
-        put_answer(replication, message, writer);
+        put_answer(replication, message, target);
         return;
     case MESSAGE_ASK:
         put_ask(message, writer);

@@ -5,8 +5,9 @@
 
 #include "replication/replication.h"
 
-/* Appends the entry; nothing, if there is nothing to say any more. */
+/* Appends the entry, for a peer of this version of the frames; nothing, if there is nothing to say
+ * any more, or not to that one: it cannot hold the record. */
 void tr_encode_message(struct tr_replication *replication, const struct tr_message *message,
-                       struct tr_writer *writer);
+                       uint64_t version, struct tr_writer *writer);
 
 #endif

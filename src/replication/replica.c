@@ -494,6 +494,8 @@ static bool apply_outcome(struct tr_replication *replication, const struct tr_he
     changed.head.order.attempt = outcome->order.attempt;
     changed.head.order.moves = outcome->order.moves;
     changed.head.flags = outcome->flags;
+    changed.head.instant_ms = outcome->instant_ms;
+    changed.head.attempt = outcome->attempt;
     changed.head.lag_ms = outcome->lag_ms;
     set_due(replication, &changed.head, due_in_ms);
     if (changed.head.due_ms > TR_TIME_MAX || changed.head.lag_ms > changed.head.due_ms ||

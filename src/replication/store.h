@@ -18,7 +18,7 @@
 #include "seam/command.h"
 #include "wire/frame.h"
 
-#define TR_BODY_WORDS 54 /* of the largest record that a store has, beside its head */
+#define TR_BODY_WORDS 59 /* of the largest record that a store has, beside its head */
 
 _Static_assert(TR_SET_MAX <= 8, "which places of a set have a record is a bit each in a byte");
 
@@ -82,7 +82,8 @@ struct tr_store {
     size_t (*pack)(const struct tr_whole *whole, struct tr_writer *writer);
     void (*unpack)(const uint8_t *bytes, size_t size, struct tr_whole *whole);
     void (*encode)(struct tr_writer *writer, const struct tr_whole *whole,
-                   const struct tr_frame_names *names);
+                   const struct tr_frame_names *names, uint64_t version);
+    uint64_t (*version)(const struct tr_whole *whole); /* of frames that it can be told in */
     bool (*decode)(struct tr_reader *reader, struct tr_whole *whole, struct tr_frame_names *names);
 
     /* Whether a record that another node has sent can be one, and is not too large. */

@@ -50,12 +50,16 @@ enum tr_result {
     TR_FACTOR_DISAGREES, /* with the timer's id */
     TR_FACTOR_IS_FIXED,  /* the timer was made with another one */
     TR_VERSION_AHEAD,    /* what is to be restored is of a time to come */
+    TR_NAME_TAKEN,       /* by a timer of another name, whose id is the same */
+    TR_NO_ZONE,          /* there is none of that name */
+    TR_NEVER_DUE,        /* what was asked for never pops */
     TR_RESYNC_INCOMPLETE,
     TR_RESYNC_OTHER_VIEW,
     TR_RESYNC_NO_NODE,
 
     /* It may be tried again later. From here on nothing has happened, */
     TR_STARTING,
+    TR_OLDER_MEMBER, /* a node of an older version cannot hold it */
     TR_STOPPING,
     TR_CLOCK_AHEAD, /* of the others' */
     TR_DISK_FULL,

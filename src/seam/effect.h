@@ -51,6 +51,7 @@ enum tr_note {
     TR_NOTE_REBALANCE_DOWN, /* not all, since a node is down: number = which */
     TR_NOTE_REBALANCE_VIEW, /* not all, since a node has another view: number = which */
     TR_NOTE_ROSTER,         /* another roster is in force: number = its epoch */
+    TR_NOTE_ZONES,          /* zone files have changed: number = timers that pop at another time */
     TR_NOTE_STOOD_STILL,    /* it had no time to run for as long: number = ms */
 };
 
@@ -113,7 +114,8 @@ struct tr_effect {
             uint64_t number;
             uint32_t factor;                /* of DEAD and DISCARDED */
             enum tr_callback_result result; /* of DEAD: how its last attempt ended, */
-            unsigned status;                /* and the HTTP status if there was one */
+            unsigned status;                /* and the HTTP status if there was one, */
+            enum tr_fault fault;            /* or what was wrong */
         } note;
         struct {
             uint16_t peer;

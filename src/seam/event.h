@@ -35,6 +35,7 @@ enum tr_event_kind {
     TR_EVENT_DRAIN_ASKED,
     TR_EVENT_REBALANCE_ASKED, /* now; a note tells how it went */
     TR_EVENT_CONFIGURED,
+    TR_EVENT_ZONES_CHANGED, /* the files of time zones are others */
     TR_EVENT_VIEW_CHANGED, /* the configuration was read: these are its nodes */
     TR_EVENT_LINK_UP,      /* a connection to another node is there, and proven */
     TR_EVENT_LINK_DOWN,
@@ -46,6 +47,20 @@ enum tr_callback_result {
     TR_CALLBACK_ANSWERED,  /* with an HTTP status */
     TR_CALLBACK_UNREACHED, /* no connection, no name, a broken answer */
     TR_CALLBACK_TIMED_OUT,
+};
+
+/* Why a receiver was not reached. The numbers stand in records: none changes. */
+enum tr_fault {
+    TR_FAULT_NONE = 0, /* it was, or what kept it is not known */
+    TR_FAULT_DNS = 1,
+    TR_FAULT_DENIED = 2,
+    TR_FAULT_NODE = 3, /* it is a node of the cluster, which is not called */
+    TR_FAULT_REFUSED = 4,
+    TR_FAULT_RESET = 5,
+    TR_FAULT_ANSWER = 6, /* what it answered is no HTTP */
+    TR_FAULT_TIMED_OUT = 7,
+    TR_FAULT_TLS = 100, /* and above it what was wrong with its certificate, if that was it */
+    TR_FAULT_TLS_MOST = 299,
 };
 
 struct tr_event {
@@ -64,14 +79,17 @@ struct tr_event {
             enum tr_command command;
             struct tr_timer_text timer;
             const struct tr_timer_body *body; /* of CREATE and REPLACE */
-            struct tr_span key;               /* the Idempotency-Key; text NULL: none */
+            struct tr_span key;               /* the Idempotency-Key; text NULL: none, */
+            uint64_t fingerprint;             /* and of the body that came with it */
             const struct tr_query *query;     /* of lists, and of REDRIVE */
         } request;
         struct {
             uint32_t flight;
             enum tr_callback_result result;
             unsigned status;
+            enum tr_fault fault;
             uint64_t retry_after_ms; /* 0: not given */
+            uint32_t duration_ms;
         } callback;
         struct {
             uint64_t written; /* everything below this position is as safe as the operator wants */

@@ -167,6 +167,7 @@
     X(OWED_TOO, "a callback that another node owes is owed by who hears of the end, too")          \
     X(STRAY_PASSED, "what a node outside the roster holds is passed on by others")                 \
     X(STRAY_DROPPED, "a pair that others hold is dropped")                                         \
+    X(PASSED_OVER, "pops that nobody could make are passed over")                                  \
     X(FLOOR_AGAIN, "a flush that lost against another change is asked for again")
 /* clang-format on */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the node notes, as lines of the log. */
+#include "shell/callback/fault.h"
 #include "shell/daemon.h"
 
 #define STEP_SMALL_MS                                                                              \
@@ -50,6 +51,22 @@ static void say_cluster_note(const struct tr_daemon *daemon, const struct tr_eff
     }
 }
 
+static void say_dead(const struct tr_effect *effect, const char *id)
+{
+    char why[160];
+    unsigned status = effect->of.note.status;
+    if (effect->of.note.result == TR_CALLBACK_ANSWERED)
+        snprintf(why, sizeof why, "HTTP status %u", status);
+    else if (effect->of.note.result == TR_CALLBACK_TIMED_OUT)
+        snprintf(why, sizeof why, "a timeout");
+    else
+        tr_fault_write(effect->of.note.fault, why, sizeof why);
+    tr_say(TR_WARNING,
+           "timer %s: pop %llu is dead: its attempts are spent, the last one ended with %s; POST "
+           "/timers/%s/redrive tries it again",
+           id, (unsigned long long)effect->of.note.number, why, id);
+}
+
 void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect)
 {
     uint64_t now_ms = daemon->now_us / 1000;
@@ -64,15 +81,10 @@ void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect
     case TR_NOTE_DEAD:
         if (!tr_say_may(&daemon->dead_lines, now_ms))
             return;
-        tr_say(
-            TR_WARNING,
-            "timer %s: pop %llu is dead: its attempts are spent, the last one ended with %s%.0u; "
-            "POST /timers/%s/redrive tries it again",
-            id, number,
-            effect->of.note.result == TR_CALLBACK_ANSWERED    ? "HTTP status "
-            : effect->of.note.result == TR_CALLBACK_TIMED_OUT ? "a timeout"
-                                                              : "no connection",
-            effect->of.note.result == TR_CALLBACK_ANSWERED ? effect->of.note.status : 0, id);
+        say_dead(effect, id);
+        return;
+    case TR_NOTE_ZONES:
+        tr_say(TR_STATUS, "zone files have changed: %llu timers pop at another time", number);
         return;
     case TR_NOTE_DISCARDED:
         if (!tr_say_may(&daemon->discarded_lines, now_ms))

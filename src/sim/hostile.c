@@ -161,10 +161,10 @@ static void put_entry(struct world *world, struct tr_writer *writer, enum tr_fra
     }
     draw_record(world, &frame);
     if (kind == TR_FRAME_COPIES)
-        tr_frame_put_record(writer, &frame.record, &frame.names);
+        tr_frame_put_record(writer, &frame.record, &frame.names, TR_FRAME_VERSION);
     else if (kind == TR_FRAME_OUTCOMES)
         tr_frame_put_outcome(writer, &frame.record.head, frame.names.due_in_ms,
-                             (uint32_t)draw_number(world));
+                             (uint32_t)draw_number(world), TR_FRAME_VERSION);
     else if (kind == TR_FRAME_ACKS || kind == TR_FRAME_CLAIMS)
         tr_frame_put_key(writer, &frame.record.head);
     else if (kind == TR_FRAME_MARKS)

@@ -9,7 +9,9 @@
  *   16  8  version                        36     varints: part, if flagged, sequence, moves, lag,
  *   24  2  version node                          interval, repeat-for, if flagged, factor; list,
  *   26  3  segment                               2 bytes each; the same of `from` after its count,
- *                                                if flagged; tags, each 4 bytes and a varint;
+ *                                                if flagged; what only some have, if flagged: a
+ *                                                byte that says which (enum extra), then that;
+ *                                                tags, each 4 bytes and a varint;
  *                                                content type, 4 bytes if flagged; opaque size;
  *                                                opaque
  *
@@ -44,11 +46,23 @@
 #define STATE_MASK 0x03
 #define HAS_PART   0x04
 #define HAS_REPEAT 0x08
+#define HAS_EXTRA  0x10
+
+/* What only some records have, in this order. */
+enum extra {
+    EXTRA_INSTANT = 1,     /* 6 bytes */
+    EXTRA_ATTEMPT = 2,     /* at 6, result 2, node 2, duration 4 */
+    EXTRA_FINGERPRINT = 4, /* 8 bytes */
+    EXTRA_PLAN = 8,        /* a text, 4 bytes */
+    EXTRA_OWN = 16,        /* a span */
+};
+
+#define EXTRA_MAX (1 + 6 + 14 + 8 + 4 + 2 + TR_OWN_MAX)
 
 /* Everything but the opaque bytes. */
 #define HEAD_MAX                                                                                   \
     (FIXED + 8 * TR_VARINT_MAX + 2 * (TR_SET_MAX + TR_FROM_MAX) + 1 +                              \
-     TR_TAGS_MAX * (4 + TR_VARINT_MAX) + 4)
+     EXTRA_MAX + TR_TAGS_MAX * (4 + TR_VARINT_MAX) + 4)
 
 /* How long varints get. One that gets longer may need another piece, from the arena's reserve. */
 #define LAG_SIZE   5 /* a year */
@@ -59,6 +73,7 @@
 struct texts {
     tr_ref uri;
     tr_ref content_type;
+    tr_ref plan;
     tr_ref tags[TR_TAGS_MAX];
 };
 
@@ -82,6 +97,11 @@ bool tr_book_init(struct tr_book *book, struct tr_arena *arena)
 tr_timer_id tr_book_id(const struct tr_book *book, tr_ref ref)
 {
     return tr_load(bytes_at(book, ref) + AT_ID, 8);
+}
+
+bool tr_book_is_plain(const struct tr_book *book, tr_ref ref)
+{
+    return (bytes_at(book, ref)[AT_STATE] & HAS_EXTRA) == 0;
 }
 
 uint64_t tr_book_version(const struct tr_book *book, tr_ref ref)
@@ -137,7 +157,7 @@ void tr_book_set_state(struct tr_book *book, tr_ref ref, enum tr_record_state st
 {
     TR_ASSERT(may_follow[tr_book_state(book, ref)][state]);
     uint8_t *byte = bytes_at(book, ref) + AT_STATE;
-    *byte = (uint8_t)((*byte & (HAS_PART | HAS_REPEAT)) | (unsigned)state);
+    *byte = (uint8_t)((*byte & (HAS_PART | HAS_REPEAT | HAS_EXTRA)) | (unsigned)state);
 }
 
 uint8_t tr_book_acked(const struct tr_book *book, tr_ref ref)
@@ -193,6 +213,8 @@ static void release_texts(struct tr_book *book, const struct texts *texts, unsig
         tr_strings_release(&book->texts, texts->uri);
     if (texts->content_type != TR_ARENA_NONE)
         tr_strings_release(&book->texts, texts->content_type);
+    if (texts->plan != TR_ARENA_NONE)
+        tr_strings_release(&book->texts, texts->plan);
     for (unsigned i = 0; i < tag_count; i++)
         tr_strings_release(&book->tags, texts->tags[i]);
 }
@@ -210,6 +232,10 @@ static bool hold_texts(struct tr_book *book, const struct tr_record *record, str
     if (is_held && record->content_type.size > 0) {
         texts->content_type = tr_strings_hold(&book->texts, record->content_type);
         is_held = texts->content_type != TR_ARENA_NONE;
+    }
+    if (is_held && record->plan.size > 0) {
+        texts->plan = tr_strings_hold(&book->texts, record->plan);
+        is_held = texts->plan != TR_ARENA_NONE;
     }
     for (; is_held && tags < record->tag_count; tags += is_held) {
         texts->tags[tags] = tr_strings_hold(&book->tags, record->tags[tags].name);
@@ -230,6 +256,37 @@ static void pack_from(struct tr_writer *out, const struct tr_record *record)
         tr_put_number(out, places[i] | ((record->head.from.gone >> i & 1) != 0 ? GONE : 0), 2);
 }
 
+static uint8_t extra_of(const struct tr_record *record)
+{
+    unsigned extra = record->head.instant_ms != 0 ? EXTRA_INSTANT : 0;
+    extra |= record->head.attempt.at_ms != 0 ? EXTRA_ATTEMPT : 0;
+    extra |= record->fingerprint != 0 ? EXTRA_FINGERPRINT : 0;
+    extra |= record->plan.size > 0 ? EXTRA_PLAN : 0;
+    extra |= record->own.size > 0 ? EXTRA_OWN : 0;
+    return (uint8_t)extra;
+}
+
+static void pack_extra(struct tr_writer *out, const struct tr_record *record, tr_ref plan)
+{
+    const struct tr_attempt *attempt = &record->head.attempt;
+    uint8_t extra = extra_of(record);
+    tr_put_number(out, extra, 1);
+    if ((extra & EXTRA_INSTANT) != 0)
+        tr_put_number(out, record->head.instant_ms, 6);
+    if ((extra & EXTRA_ATTEMPT) != 0) {
+        tr_put_number(out, attempt->at_ms, 6);
+        tr_put_number(out, attempt->result, 2);
+        tr_put_number(out, attempt->node, 2);
+        tr_put_number(out, attempt->duration_ms, 4);
+    }
+    if ((extra & EXTRA_FINGERPRINT) != 0)
+        tr_put_number(out, record->fingerprint, 8);
+    if ((extra & EXTRA_PLAN) != 0)
+        tr_put_number(out, plan, 4);
+    if ((extra & EXTRA_OWN) != 0)
+        tr_put_span(out, record->own);
+}
+
 static size_t pack_head(const struct tr_record *record, const struct texts *texts,
                         uint8_t head[HEAD_MAX])
 {
@@ -242,7 +299,8 @@ static size_t pack_head(const struct tr_record *record, const struct texts *text
     uint8_t has_part = record->head.key.part > 0 ? HAS_PART : 0;
     uint8_t has_repeat = record->repeat_ms > 0 ? HAS_REPEAT : 0;
     tr_put_number(&out, (uint64_t)LIVE | has_type | has_from | record->head.flags, 1);
-    tr_put_number(&out, (uint64_t)TR_STATE_UNSAFE | has_part | has_repeat, 1);
+    uint8_t has_extra = extra_of(record) != 0 ? HAS_EXTRA : 0;
+    tr_put_number(&out, (uint64_t)TR_STATE_UNSAFE | has_part | has_repeat | has_extra, 1);
     tr_put_number(&out, record->head.due_ms, 6);
     tr_put_number(&out, record->head.key.id, 8);
     tr_put_number(&out, record->head.order.version, 8);
@@ -266,6 +324,8 @@ static size_t pack_head(const struct tr_record *record, const struct texts *text
         tr_put_number(&out, record->head.replicas.members[i], 2);
     if (has_from)
         pack_from(&out, record);
+    if (has_extra)
+        pack_extra(&out, record, texts->plan);
     for (unsigned i = 0; i < record->tag_count; i++) {
         tr_put_number(&out, texts->tags[i], 4);
         tr_put_varint(&out, record->tags[i].count);
@@ -295,9 +355,37 @@ static void unpack_from(struct tr_reader *in, struct tr_from *from)
         from->members[from->count + i] = gone[i];
 }
 
-/* The head, and the two numbers that stand among it. Returns where the rest begins. */
+/* What stands among the head of a record and is none of it. */
+struct among {
+    uint64_t interval_ms;
+    uint64_t repeat_ms;
+    uint64_t fingerprint;
+    tr_ref plan;
+    struct tr_span own;
+};
+
+static void unpack_extra(struct tr_reader *in, struct tr_head *head, struct among *among)
+{
+    uint64_t extra = tr_get_number(in, 1);
+    if ((extra & EXTRA_INSTANT) != 0)
+        head->instant_ms = tr_get_number(in, 6);
+    if ((extra & EXTRA_ATTEMPT) != 0) {
+        head->attempt.at_ms = tr_get_number(in, 6);
+        head->attempt.result = (uint16_t)tr_get_number(in, 2);
+        head->attempt.node = (uint16_t)tr_get_number(in, 2);
+        head->attempt.duration_ms = (uint32_t)tr_get_number(in, 4);
+    }
+    if ((extra & EXTRA_FINGERPRINT) != 0)
+        among->fingerprint = tr_get_number(in, 8);
+    if ((extra & EXTRA_PLAN) != 0)
+        among->plan = (tr_ref)tr_get_number(in, 4);
+    if ((extra & EXTRA_OWN) != 0)
+        among->own = tr_get_span(in);
+}
+
+/* Returns where the rest begins. */
 static struct tr_reader unpack_head(const struct tr_book *book, tr_ref ref, struct tr_head *head,
-                                    uint64_t *interval_ms, uint64_t *repeat_ms)
+                                    struct among *among)
 {
     const uint8_t *bytes = bytes_at(book, ref);
     TR_ASSERT((bytes[0] & LIVE) != 0);
@@ -316,8 +404,8 @@ static struct tr_reader unpack_head(const struct tr_book *book, tr_ref ref, stru
     head->order.sequence = tr_get_varint(&in);
     head->order.moves = (uint32_t)tr_get_varint(&in);
     head->lag_ms = tr_get_varint(&in);
-    *interval_ms = tr_get_varint(&in);
-    *repeat_ms = (bytes[AT_STATE] & HAS_REPEAT) != 0 ? tr_get_varint(&in) : 0;
+    among->interval_ms = tr_get_varint(&in);
+    among->repeat_ms = (bytes[AT_STATE] & HAS_REPEAT) != 0 ? tr_get_varint(&in) : 0;
     head->factor = (uint32_t)tr_get_varint(&in);
     for (unsigned i = 0; i < head->replicas.count; i++)
         head->replicas.members[i] = (uint16_t)tr_get_number(&in, 2);
@@ -325,7 +413,14 @@ static struct tr_reader unpack_head(const struct tr_book *book, tr_ref ref, stru
     head->from.gone = 0;
     if ((bytes[0] & HAS_FROM) != 0)
         unpack_from(&in, &head->from);
-    head->nominal_ms = tr_head_nominal(head, *interval_ms);
+    head->instant_ms = 0;
+    head->attempt.at_ms = 0;
+    among->fingerprint = 0;
+    among->plan = TR_ARENA_NONE;
+    among->own = (struct tr_span){"", 0};
+    if ((bytes[AT_STATE] & HAS_EXTRA) != 0)
+        unpack_extra(&in, head, among);
+    head->nominal_ms = tr_head_nominal(head, among->interval_ms);
     return in;
 }
 
@@ -333,8 +428,15 @@ static void unpack(const struct tr_book *book, tr_ref ref, struct tr_record *rec
                    struct texts *texts)
 {
     const uint8_t *bytes = bytes_at(book, ref);
-    struct tr_reader in =
-        unpack_head(book, ref, &record->head, &record->interval_ms, &record->repeat_ms);
+    struct among among;
+    struct tr_reader in = unpack_head(book, ref, &record->head, &among);
+    record->interval_ms = among.interval_ms;
+    record->repeat_ms = among.repeat_ms;
+    record->fingerprint = among.fingerprint;
+    record->own = among.own;
+    texts->plan = among.plan;
+    record->plan = among.plan == TR_ARENA_NONE ? (struct tr_span){"", 0}
+                                               : tr_strings_text(&book->texts, among.plan);
     record->tag_count = bytes[AT_COUNTS] >> 4;
     texts->uri = (tr_ref)tr_load(bytes + AT_URI, 4);
     texts->content_type = TR_ARENA_NONE;
@@ -358,11 +460,14 @@ void tr_book_head(const struct tr_book *book, tr_ref ref, struct tr_head *head)
 {
     TR_ASSERT(ref != TR_ARENA_NONE);
     const uint8_t *bytes = bytes_at(book, ref);
-    uint64_t interval_ms = 0;
-    uint64_t repeat_ms = 0;
-    struct tr_reader in = unpack_head(book, ref, head, &interval_ms, &repeat_ms);
+    struct among among;
+    struct tr_reader in = unpack_head(book, ref, head, &among);
     tr_ref uri = (tr_ref)tr_load(bytes + AT_URI, 4);
     size_t bound = uri != TR_ARENA_NONE ? tr_strings_text(&book->texts, uri).size : 0;
+    bound += among.own.size > 0 ? among.own.size + TR_REST_BESIDE : 0;
+    if (among.plan != TR_ARENA_NONE)
+        bound += tr_strings_text(&book->texts, among.plan).size + TR_REST_BESIDE;
+    bound += among.fingerprint != 0 || head->attempt.at_ms != 0 ? TR_ADVICE_SIZE : 0;
     for (unsigned i = 0; i < bytes[AT_COUNTS] >> 4; i++) {
         tr_ref tag = (tr_ref)tr_get_number(&in, 4);
         bound += tr_strings_text(&book->tags, tag).size + TR_TAG_BESIDE;
@@ -383,10 +488,9 @@ void tr_book_unpack(const struct tr_book *book, tr_ref ref, struct tr_record *re
 uint64_t tr_book_interval(const struct tr_book *book, tr_ref ref)
 {
     struct tr_head head;
-    uint64_t interval_ms = 0;
-    uint64_t repeat_ms = 0;
-    unpack_head(book, ref, &head, &interval_ms, &repeat_ms);
-    return interval_ms;
+    struct among among;
+    unpack_head(book, ref, &head, &among);
+    return among.interval_ms;
 }
 
 /* Timers are counted by tag, not their failed pops nor what remains of them. */
@@ -512,11 +616,19 @@ tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_head *he
     changed.head.order.moves = head->order.moves;
     changed.head.due_ms = head->due_ms;
     changed.head.lag_ms = head->lag_ms;
+    changed.head.instant_ms = head->instant_ms;
+    changed.head.attempt = head->attempt;
     if ((old.head.flags & ~head->flags & TR_RECORD_MOVING) != 0)
         changed.head.from.count = 0; /* it has arrived */
 
     size_t size = pack_head(&changed, &texts, packed);
-    tr_ref placed = settle(book, ref, &changed, packed, size, true);
+    bool is_attempt_new = head->attempt.at_ms != 0 && old.head.attempt.at_ms == 0;
+    tr_ref placed = settle(book, ref, &changed, packed, size, !is_attempt_new);
+    if (placed == TR_ARENA_NONE) { /* there is no memory to remember how it failed */
+        changed.head.attempt.at_ms = 0;
+        size = pack_head(&changed, &texts, packed);
+        placed = settle(book, ref, &changed, packed, size, true);
+    }
     if (placed != TR_ARENA_NONE &&
         changed.head.flags != old.head.flags) { /* one that ended counts no more */
         count_tags(book, &old, &texts, false);

@@ -40,7 +40,8 @@ tr_ref tr_book_insert(struct tr_book *book, const struct tr_record *record);
  * is for a smaller record without new texts. */
 tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record *record);
 
-/* Changes sequence, attempt, moves, due, lag and flags alone: never for want of ordinary room. One
+/* Changes sequence, attempt, moves, due, lag, instant, the last attempt and flags alone: never
+ * refused for want of ordinary room, for which the last attempt may be forgotten. One
  * that no longer moves comes from nowhere. */
 tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_head *head);
 
@@ -69,6 +70,7 @@ bool tr_book_matches(const struct tr_book *book, tr_ref ref, enum tr_record_stat
                      tr_steady_ms due_ms);
 
 /* Single fields, without unpacking. */
+bool tr_book_is_plain(const struct tr_book *book, tr_ref ref); /* it has nothing that only some have */
 tr_timer_id tr_book_id(const struct tr_book *book, tr_ref ref);
 uint64_t tr_book_version(const struct tr_book *book, tr_ref ref);
 tr_steady_ms tr_book_due(const struct tr_book *book, tr_ref ref);

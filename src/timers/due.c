@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "timers/due.h"
 
+#include "log/batch.h"
 #include "pops/claim.h"
 #include "pops/destination.h"
 #include "pops/flight.h"
 #include "pops/turn.h"
 #include "replication/pending.h"
 #include "replication/tombstone.h"
+#include "timers/outcome.h"
+#include "timers/schedule.h"
 #include "timers/store.h"
 
 #define TOMBSTONE_LOOK_MS 15000
@@ -75,7 +78,46 @@ static bool put_off(struct tr_timers *timers, tr_ref ref, struct tr_head *head)
     return true;
 }
 
-/* Out of the wheel: it is popped, put off, or forgotten. */
+/* A pop that fell due while nobody could make it, and the next one, too: the timer may go on without
+ * it. True: it has, or there was no room to say so, and it is looked at again. */
+static bool pass_over(struct tr_timers *timers, tr_ref ref, struct tr_record *record)
+{
+    struct tr_head next;
+    enum tr_pass pass =
+        record->plan.size > 0 ? tr_schedule_pass(timers, record, &next) : TR_PASS_NONE;
+    if (pass == TR_PASS_NONE)
+        return false;
+    if (tr_log_has_room(timers->log, TR_OUTCOME_ROOM + tr_log_record_bound(record), false) &&
+        tr_replication_has_room(timers->replication, &record->head))
+        tr_outcome_go_on(timers, ref, record, pass == TR_PASS_ON ? &next : NULL,
+                         REPLICATE_AT_ONCE);
+    else
+        tr_due_look_again(timers, ref, timers->time->steady_ms + TR_TURN_LOOK_MS);
+    return true;
+}
+
+/* The clock by which it is due was set, a moment ago: it is not due any more. */
+static bool is_put_back(struct tr_timers *timers, tr_ref ref, const struct tr_record *record)
+{
+    struct tr_head head = record->head;
+    tr_schedule_by_wall(timers, record, &head);
+    if (head.due_ms <= timers->time->steady_ms)
+        return false;
+    tr_timers_redate(timers, ref, &head);
+    return true;
+}
+
+/* Of a record that has a plan: true, it does not pop now. */
+static bool is_passed(struct tr_timers *timers, tr_ref ref)
+{
+    struct tr_record record;
+    if (tr_book_is_plain(&timers->book, ref))
+        return false;
+    tr_book_unpack(&timers->book, ref, &record);
+    return is_put_back(timers, ref, &record) || pass_over(timers, ref, &record);
+}
+
+/* Out of the wheel: it is popped, put off, passed over or forgotten. */
 static void take(struct tr_timers *timers, tr_ref ref, struct tr_effects *out)
 {
     struct tr_head head;
@@ -83,7 +125,8 @@ static void take(struct tr_timers *timers, tr_ref ref, struct tr_effects *out)
     if (put_off(timers, ref, &head))
         return;
     if ((head.flags & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) == 0) {
-        tr_destination_take(timers->pops, ref, &head, out);
+        if (!is_passed(timers, ref))
+            tr_destination_take(timers->pops, ref, &head, out);
         return;
     }
     tr_book_set_state(&timers->book, ref, TR_STATE_UNSAFE);

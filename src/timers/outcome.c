@@ -7,6 +7,7 @@
 #include "replication/dropped.h"
 #include "replication/pending.h"
 #include "replication/set.h"
+#include "timers/schedule.h"
 #include "timers/store.h"
 
 #define RETRY_AFTER_MS 3600000 /* a receiver may ask for an hour's patience, no more */
@@ -21,37 +22,38 @@ static void replicate(struct tr_timers *timers, tr_ref ref, const struct tr_head
         tr_pending_replicate(timers->replication, ref, how);
 }
 
-/* The timer goes on with its next pop, or is over. */
-static void move_on(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
-                    enum tr_replicate telling)
+void tr_outcome_go_on(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
+                      const struct tr_head *next, enum tr_replicate how)
 {
     TR_ASSERT((record->head.flags & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) == 0);
-    if (record->head.key.part > 0 || record->head.order.sequence >= tr_record_pops(record)) {
+    if (next == NULL) {
         /* Above the record that it ends, so that to have heard of one is not to know the other. */
         struct tr_order order = record->head.order;
         order.sequence++;
         TR_ASSERT(tr_order_compare(&order, &record->head.order) > 0);
         ref = tr_timers_end(timers, ref, &order);
         if (ref != TR_ARENA_NONE)
-            tr_pending_replicate(timers->replication, ref, telling);
+            tr_pending_replicate(timers->replication, ref, how);
         return;
     }
+    TR_ASSERT(next->order.sequence > record->head.order.sequence);
     tr_timers_count(timers, &record->head, -1);
-    record->head.due_ms = record->head.due_ms - record->head.lag_ms + record->interval_ms;
-    record->head.lag_ms = 0;
-    if (record->head.due_ms < timers->time->steady_ms) {
-        /* Overdue: it is from now on that others may be waited for. */
-        record->head.lag_ms = timers->time->steady_ms - record->head.due_ms;
-        record->head.due_ms = timers->time->steady_ms;
-    }
-    record->head.order.attempt = 0;
-    record->head.order.sequence++;
+    record->head = *next;
     tr_timers_count(timers, &record->head, 1);
     ref = tr_book_update(&timers->book, ref, &record->head);
     TR_ASSERT(ref != TR_ARENA_NONE);
     tr_timers_log_short(timers, &record->head);
     tr_timers_arm(timers, ref);
-    replicate(timers, ref, &record->head, telling);
+    replicate(timers, ref, &record->head, how);
+}
+
+/* The timer goes on with its next pop, or is over. */
+static void move_on(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
+                    enum tr_replicate telling)
+{
+    struct tr_head next;
+    bool has_next = record->head.key.part == 0 && tr_schedule_next(timers, record, &next);
+    tr_outcome_go_on(timers, ref, record, has_next ? &next : NULL, telling);
 }
 
 /* When a timer has too many failed pops, the oldest dead one goes, or the oldest. */
@@ -113,10 +115,35 @@ static bool split(struct tr_timers *timers, const struct tr_record *record, stru
     return true;
 }
 
-static uint64_t backoff(struct tr_timers *timers, const struct tr_flight *flight, uint32_t attempt)
+/* How often a pop is tried, and how long between: what the timer has, and for the rest what the
+ * operator has. */
+struct policy {
+    uint64_t attempts;
+    uint64_t backoff_ms;
+    uint64_t most_ms;
+    uint64_t give_up_ms;
+};
+
+static struct policy policy_of(const struct tr_timers *timers, const struct tr_record *record)
+{
+    struct tr_plan plan;
+    uint64_t most = timers->config.attempts_max;
+    struct policy policy = {most, timers->config.backoff_ms, UINT64_MAX, UINT64_MAX};
+    if (record->plan.size == 0 || !tr_plan_get(record->plan, &plan))
+        return policy;
+    policy.attempts = plan.attempts > 0 && plan.attempts < most ? plan.attempts : most;
+    policy.backoff_ms = plan.backoff_ms > 0 ? plan.backoff_ms : policy.backoff_ms;
+    policy.most_ms = plan.backoff_max_ms > 0 ? plan.backoff_max_ms : UINT64_MAX;
+    policy.give_up_ms = plan.give_up_ms > 0 ? plan.give_up_ms : UINT64_MAX;
+    return policy;
+}
+
+static uint64_t backoff(struct tr_timers *timers, const struct tr_flight *flight, uint32_t attempt,
+                        const struct policy *policy)
 {
     TR_ASSERT(attempt > 0);
-    uint64_t delay = timers->config.backoff_ms << (attempt - 1 < 20 ? attempt - 1 : 20);
+    uint64_t delay = policy->backoff_ms << (attempt - 1 < 20 ? attempt - 1 : 20);
+    delay = delay < policy->most_ms ? delay : policy->most_ms;
     uint64_t spread = 2 * delay / JITTER + 1;
     delay = delay - delay / JITTER + tr_random_below(timers->random, spread);
     uint64_t asked = flight->retry_after_ms;
@@ -140,13 +167,13 @@ static void die(struct tr_timers *timers, tr_ref ref, struct tr_record *before,
                 const struct tr_record *record, const struct tr_flight *flight,
                 struct tr_effects *out)
 {
-    TR_ASSERT(record->head.order.attempt >= timers->config.attempts_max);
     timers->stats.pops_dead++;
     struct tr_effect *note = tr_note(out, TR_NOTE_DEAD, record->head.key.id, tr_record_pop(record));
     if (note != NULL) {
         note->of.note.factor = record->head.factor;
         note->of.note.result = flight->result;
         note->of.note.status = flight->status;
+        note->of.note.fault = flight->fault;
     }
     struct tr_record dead = *record;
     dead.head.flags |= TR_RECORD_DEAD;
@@ -157,7 +184,8 @@ static void die(struct tr_timers *timers, tr_ref ref, struct tr_record *before,
         move_on(timers, ref, before, REPLICATE_DURABLE);
         return;
     }
-    if (record->head.key.part == 0 && record->head.order.sequence < tr_record_pops(record)) {
+    struct tr_head next;
+    if (record->head.key.part == 0 && tr_schedule_next(timers, before, &next)) {
         /* No memory to keep it: told, and the timer goes on. */
         timers->stats.pops_discarded++;
         tr_note(out, TR_NOTE_DISCARDED, record->head.key.id, record->head.order.sequence);
@@ -169,19 +197,41 @@ static void die(struct tr_timers *timers, tr_ref ref, struct tr_record *before,
     put_back(timers, ref, &dead);
 }
 
+/* What became of it, for whoever asks. */
+static struct tr_attempt attempt_of(const struct tr_timers *timers, const struct tr_flight *flight)
+{
+    bool is_answered = flight->result == TR_CALLBACK_ANSWERED;
+    unsigned fault = flight->result == TR_CALLBACK_TIMED_OUT ? TR_FAULT_TIMED_OUT : flight->fault;
+    return (struct tr_attempt){
+        .at_ms = timers->time->wall_ms,
+        .result = (uint16_t)(is_answered ? flight->status : TR_ATTEMPT_FAULT + fault),
+        .node = timers->cluster->stamp_node,
+        .duration_ms = flight->duration_ms,
+    };
+}
+
+/* The receiver has said that it wants no more of it. */
+static bool is_final(const struct tr_flight *flight)
+{
+    return flight->result == TR_CALLBACK_ANSWERED && flight->status == 410;
+}
+
 static void fail(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
                  const struct tr_flight *flight, struct tr_effects *out)
 {
     TR_ASSERT((record->head.flags & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) == 0);
     struct tr_record before = *record;
     timers->stats.pops_failed++;
+    struct policy policy = policy_of(timers, record);
     record->head.order.attempt += record->head.order.attempt < TR_ATTEMPT_MAX;
-    if (record->head.order.attempt >= timers->config.attempts_max) {
+    record->head.attempt = attempt_of(timers, flight);
+    tr_steady_ms own_ms = record->head.due_ms - record->head.lag_ms;
+    bool is_late = own_ms < timers->time->steady_ms &&
+                   timers->time->steady_ms - own_ms >= policy.give_up_ms;
+    if (record->head.order.attempt >= policy.attempts || is_final(flight) || is_late) {
         die(timers, ref, &before, record, flight, out);
         return;
     }
-    tr_steady_ms own_ms = record->head.due_ms - record->head.lag_ms;
-    tr_steady_ms next_ms = own_ms + record->interval_ms;
     /* The millisecond that has begun counts as a whole one, as with due times. */
     tr_steady_ms retry_ms = timers->time->steady_ms + 1;
     /* Nobody was reached from here: each of the others tries at once. */
@@ -191,14 +241,14 @@ static void fail(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
     if (is_handed_over)
         tr_cover(timers->trial, RULE_HANDED_OVER);
     else
-        retry_ms += backoff(timers, flight, record->head.order.attempt);
+        retry_ms += backoff(timers, flight, record->head.order.attempt, &policy);
     /* One that was moved meanwhile may be due later, by the clock of who moved it. */
     retry_ms = retry_ms > own_ms ? retry_ms : own_ms;
-    bool has_next =
-        record->head.key.part == 0 && record->head.order.sequence < tr_record_pops(record);
+    struct tr_head next;
+    bool has_next = record->head.key.part == 0 && tr_schedule_next(timers, &before, &next);
     record->head.due_ms = retry_ms;
     record->head.lag_ms = retry_ms - own_ms;
-    if (has_next && next_ms <= retry_ms && split(timers, record, out)) {
+    if (has_next && next.due_ms <= retry_ms && split(timers, record, out)) {
         move_on(timers, ref, &before, REPLICATE_DURABLE);
         return;
     }

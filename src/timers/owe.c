@@ -70,6 +70,8 @@ bool tr_timers_owe(struct tr_timers *timers, const struct tr_owed *owed, size_t 
         .uri = owed->uri,
         .opaque = owed->opaque,
         .content_type = {"", 0},
+        .plan = {"", 0},
+        .own = {"", 0},
     };
     tr_ref ref = TR_ARENA_NONE;
     TR_ASSERT(owed->due_ms <= now_ms && owed->uri.size > 0);

@@ -7,6 +7,7 @@
 #include "log/segment.h"
 #include "replication/set.h"
 #include "timers/store.h"
+#include "wire/plan.h"
 
 #define ARM_SLICE   16384 /* records armed in a step */
 #define RECORD_ROOM 2048  /* of a batch, beside the largest record */
@@ -45,6 +46,7 @@ static void apply_record(struct tr_timers *timers, struct tr_record *record, uin
     tr_ref ref = tr_book_find(&timers->book, &record->head.key);
     forget_strangers(timers, record);
     bound_numbers(&record->head);
+    timers->log->is_extended |= tr_record_is_extended(record);
     record->head.segment = (uint32_t)(segment & 0xffffff);
     if (ref != TR_ARENA_NONE) {
         tr_book_unpack(&timers->book, ref, &held);
@@ -92,6 +94,23 @@ static void apply_short(struct tr_timers *timers, const struct tr_head *head)
     tr_timers_count(timers, &held.head, 1);
 }
 
+/* How its last attempt ended, and which body its key came with. */
+static void apply_advice(struct tr_timers *timers, const struct tr_record *advice)
+{
+    struct tr_record held;
+    tr_ref ref = tr_book_find(&timers->book, &advice->head.key);
+    if (ref == TR_ARENA_NONE)
+        return;
+    tr_book_unpack(&timers->book, ref, &held);
+    if (!tr_is_same_write(&held.head, &advice->head))
+        return;
+    if (tr_order_compare(&held.head.order, &advice->head.order) == 0)
+        held.head.attempt = advice->head.attempt;
+    if (advice->fingerprint != 0)
+        held.fingerprint = advice->fingerprint;
+    tr_book_replace(&timers->book, ref, &held); /* without room it is forgotten */
+}
+
 static void apply_end(struct tr_timers *timers, const struct tr_head *head)
 {
     struct tr_record held;
@@ -112,11 +131,19 @@ enum tr_log_verdict tr_replay_entry(struct tr_timers *timers, struct tr_log_entr
         apply_short(timers, &entry->record.head);
         return TR_LOG_SOUND;
     }
+    if (entry->type == TR_LOG_ADVICE) {
+        apply_advice(timers, &entry->record);
+        return TR_LOG_SOUND;
+    }
     if (entry->type != TR_LOG_RECORD) {
         apply_end(timers, &entry->record.head);
         return TR_LOG_SOUND;
     }
     uint64_t version = entry->record.head.order.version;
+    struct tr_plan plan;
+    struct tr_own own;
+    if (!tr_plan_get(entry->record.plan, &plan) || !tr_own_get(entry->record.own, &own))
+        return TR_LOG_DAMAGED;
     timers->cluster->last_stamp =
         version > timers->cluster->last_stamp ? version : timers->cluster->last_stamp;
     if (tr_log_record_bound(&entry->record) + RECORD_ROOM > timers->log->config.batch_cap)

@@ -3,6 +3,7 @@
 #include "timers/replicated.h"
 
 #include "log/batch.h"
+#include "log/segment.h"
 #include "pops/claim.h"
 #include "pops/destination.h"
 #include "pops/flight.h"
@@ -12,6 +13,7 @@
 #include "timers/outcome.h"
 #include "timers/redrive.h"
 #include "timers/store.h"
+#include "wire/plan.h"
 #include "wire/uri.h"
 
 #include <stddef.h>
@@ -193,11 +195,18 @@ static void unpack(const uint8_t *bytes, size_t size, struct tr_whole *whole)
 }
 
 static void encode(struct tr_writer *writer, const struct tr_whole *whole,
-                   const struct tr_frame_names *names)
+                   const struct tr_frame_names *names, uint64_t version)
 {
     struct tr_record record;
     tr_record_from_whole(whole, &record);
-    tr_frame_put_record(writer, &record, names);
+    tr_frame_put_record(writer, &record, names, version);
+}
+
+static uint64_t version(const struct tr_whole *whole)
+{
+    struct tr_record record;
+    tr_record_from_whole(whole, &record);
+    return tr_record_is_extended(&record) ? TR_PLAN_VERSION : 0;
 }
 
 static bool decode(struct tr_reader *reader, struct tr_whole *whole, struct tr_frame_names *names)
@@ -217,6 +226,15 @@ static bool is_sound(void *context, const struct tr_whole *whole)
     tr_record_from_whole(whole, &record);
     if ((record.head.flags & TR_RECORD_TOMBSTONE) != 0)
         return true;
+    struct tr_plan plan;
+    struct tr_own own;
+    if (!tr_plan_get(record.plan, &plan) || !tr_own_get(record.own, &own))
+        return false;
+    bool is_by_wall = plan.timing != TR_TIMING_INTERVAL;
+    if (is_by_wall ? record.head.instant_ms == 0
+                   : record.head.instant_ms != 0 && record.head.key.part == 0 &&
+                         (record.head.flags & TR_RECORD_FIRED) == 0)
+        return false;
     return record.uri.size > 0 &&
            (record.head.key.part > 0 || (record.head.order.sequence >= 1 &&
                                          record.head.order.sequence <= tr_record_pops(&record)));
@@ -224,10 +242,12 @@ static bool is_sound(void *context, const struct tr_whole *whole)
 
 static bool fits(void *context, const struct tr_whole *whole)
 {
-    const struct tr_timers *timers = context;
+    struct tr_timers *timers = context;
     struct tr_record record;
     tr_record_from_whole(whole, &record);
-    return record.opaque.size <= timers->config.opaque_max;
+    /* A log whose segment cannot hold it has one that can in a moment. */
+    return record.opaque.size <= timers->config.opaque_max &&
+           (!tr_record_is_extended(&record) || tr_log_extend(timers->log, NULL));
 }
 
 /* ---- for clients ---- */
@@ -386,6 +406,7 @@ struct tr_store tr_timers_as_store(struct tr_timers *timers)
         .pack = pack,
         .unpack = unpack,
         .encode = encode,
+        .version = version,
         .decode = decode,
         .is_sound = is_sound,
         .fits = fits,

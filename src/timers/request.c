@@ -3,11 +3,14 @@
 
 #include "cluster/clock.h"
 #include "log/batch.h"
+#include "log/segment.h"
 #include "replication/operation.h"
 #include "timers/list.h"
 #include "timers/redrive.h"
 #include "timers/replicated.h"
+#include "timers/schedule.h"
 #include "timers/store.h"
+#include "wire/plan.h"
 
 #define DEFAULT_FACTOR 2
 #define WRITE_ROOM     64 /* bytes of the log beside the entries: a stamp's ceiling */
@@ -26,6 +29,40 @@ static void answer(const struct request *request, enum tr_result result)
     effect->of.answer.result = result;
     effect->of.answer.has_location = false;
     request->timers->stats.refused += tr_result_is_refusal(result);
+}
+
+/* What a record points to while it is put together. */
+struct bytes {
+    uint8_t plan[TR_PLAN_MAX];
+    uint8_t own[TR_OWN_MAX];
+};
+
+/* A member of the cluster is of a version that cannot hold what only some records have. */
+static bool has_older_member(const struct tr_timers *timers)
+{
+    const struct tr_cluster *cluster = timers->cluster;
+    for (uint32_t i = 1; i < cluster->member_count; i++) {
+        const struct tr_peer *peer = &cluster->peers[i];
+        bool is_met = cluster->members[i].role != TR_ROLE_NONE && peer->link == LINK_GREETED;
+        if (is_met && peer->version < TR_PLAN_VERSION)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the log, and all members, can hold a record that a version before this one cannot. If
+ * not, that has been answered. */
+static bool admit_extended(const struct request *request, const struct tr_record *record)
+{
+    if (!tr_record_is_extended(record))
+        return true;
+    if (has_older_member(request->timers))
+        answer(request, TR_OLDER_MEMBER);
+    else if (!tr_log_extend(request->timers->log, request->out))
+        answer(request, TR_TOO_MANY_WRITES);
+    else
+        return true;
+    return false;
 }
 
 /* Whether a write may begin; if not, it has been answered. */
@@ -50,17 +87,24 @@ static bool admit(const struct request *request, size_t size, bool is_new)
     return false;
 }
 
+/* All but the id, the version and when it is due. */
 static void fill(const struct tr_timers *timers, const struct tr_timer_body *body,
-                 struct tr_record *record)
+                 struct bytes *bytes, struct tr_record *record)
 {
     TR_ASSERT(body->factor <= TR_FACTOR_MAX && body->tag_count <= TR_TAGS_MAX);
+    struct tr_writer plan = tr_writer_on(bytes->plan, sizeof bytes->plan);
+    struct tr_writer own = tr_writer_on(bytes->own, sizeof bytes->own);
+    tr_plan_put(&plan, &body->plan);
+    tr_own_put(&own, &body->own);
+    TR_ASSERT(!plan.is_full && !own.is_full);
+    record->plan = (struct tr_span){(const char *)bytes->plan, plan.size};
+    record->own = (struct tr_span){(const char *)bytes->own, own.size};
+    record->fingerprint = 0;
     record->head.key.part = 0;
     record->head.order.sequence = 1;
     record->head.order.attempt = 0;
     record->head.order.moves = 0;
-    record->head.lag_ms = 0;
-    record->interval_ms = body->interval_ms;
-    record->repeat_ms = body->repeat_ms;
+    record->head.attempt = (struct tr_attempt){0};
     record->head.flags = 0;
     record->head.order.version_node = timers->cluster->stamp_node;
     record->head.replicas.count = 1;
@@ -73,8 +117,16 @@ static void fill(const struct tr_timers *timers, const struct tr_timer_body *bod
     record->opaque = body->opaque;
     record->content_type = body->content_type;
     memcpy(record->tags, body->tags, body->tag_count * sizeof body->tags[0]);
-    /* The millisecond that has begun counts as a whole one: never early. */
-    record->head.due_ms = timers->time->steady_ms + body->interval_ms + (body->interval_ms > 0);
+}
+
+/* When it pops, which depends on its id. False: never, which has been answered. */
+static bool schedule(const struct request *request, struct tr_record *record)
+{
+    const struct tr_timer_body *body = request->event->of.request.body;
+    enum tr_result result = tr_schedule_first(request->timers, body, record);
+    if (result != TR_DONE)
+        answer(request, result);
+    return result == TR_DONE;
 }
 
 /* Wherever the records of its id are: here, on other nodes, or both. */
@@ -106,16 +158,20 @@ static void create(const struct request *request)
     const struct tr_timer_body *body = request->event->of.request.body;
     struct tr_span key = request->event->of.request.key;
     struct tr_record record;
-    fill(timers, body, &record);
+    struct bytes bytes;
+    fill(timers, body, &bytes, &record);
     if (!admit(request, tr_log_record_bound(&record), true))
         return;
     record.head.order.version = tr_clock_stamp(timers->cluster, 0);
     if (key.text != NULL) {
         record.head.key.id = tr_hash_mix(tr_hash_xxh3(key.text, key.size));
         record.head.flags |= TR_RECORD_KEYED;
+        record.fingerprint = request->event->of.request.fingerprint;
     } else {
         record.head.key.id = tr_timers_draw(timers);
     }
+    if (!schedule(request, &record) || !admit_extended(request, &record))
+        return;
     record.head.factor = body->factor > 0 ? body->factor : DEFAULT_FACTOR;
     timers->stats.created++;
     begin(request, &record);
@@ -153,12 +209,19 @@ static void restore(const struct request *request)
         answer(request, TR_VERSION_AHEAD);
         return;
     }
-    fill(timers, body, &record);
+    struct bytes bytes;
+    fill(timers, body, &bytes, &record);
     record.head.key.id = text->id;
+    if (tr_schedule_first(timers, body, &record) == TR_NO_ZONE) {
+        answer(request, TR_NO_ZONE);
+        return;
+    }
     record.head.factor = text->factor > 0   ? text->factor
                          : body->factor > 0 ? body->factor
                                             : DEFAULT_FACTOR;
     record.head.flags = past->is_keyed ? TR_RECORD_KEYED : 0;
+    if (body->plan.timing != TR_TIMING_INTERVAL && past->instant_ms != 0)
+        record.head.instant_ms = past->instant_ms;
     record.head.order.version = past->version;
     record.head.order.version_node = past->version_node;
     record.head.order.sequence = past->sequence;
@@ -168,10 +231,27 @@ static void restore(const struct request *request)
     off_ms = off_ms < most_ms ? off_ms : most_ms;
     record.head.due_ms = time->steady_ms + (is_past ? 0 : off_ms);
     record.head.lag_ms = is_past ? off_ms : 0;
-    if (!admit(request, tr_log_record_bound(&record) + TR_REDRIVE_ROOM, true))
+    if (!admit(request, tr_log_record_bound(&record) + TR_REDRIVE_ROOM, true) ||
+        !admit_extended(request, &record))
         return;
     timers->stats.created++;
     begin(request, &record);
+}
+
+/* What it replaces was made with an Idempotency-Key, which stands for this id from now on, too. */
+static void inherit_key(const struct tr_timers *timers, tr_ref ref, struct tr_record *record)
+{
+    struct tr_record held;
+    tr_book_unpack(&timers->book, ref, &held);
+    record->head.flags |= held.head.flags & TR_RECORD_KEYED;
+    record->fingerprint = held.fingerprint;
+}
+
+/* Another timer's name has the same id: one in 2^64. */
+static bool has_other_name(const struct tr_record *held, struct tr_span name)
+{
+    struct tr_own own;
+    return name.size > 0 && tr_own_get(held->own, &own) && !tr_span_equals(own.name, name);
 }
 
 static void replace(const struct request *request)
@@ -189,18 +269,25 @@ static void replace(const struct request *request)
         answer(request, TR_FACTOR_DISAGREES);
         return;
     }
-    fill(timers, body, &record);
+    struct bytes bytes;
+    fill(timers, body, &bytes, &record);
     record.head.key.id = text->id;
     tr_ref ref = tr_book_find_whole(&timers->book, record.head.key.id);
-    if (ref != TR_ARENA_NONE && text->factor > 0) {
-        struct tr_record held;
+    struct tr_record held = {.head.flags = TR_RECORD_TOMBSTONE};
+    if (ref != TR_ARENA_NONE)
         tr_book_unpack(&timers->book, ref, &held);
-        if (held.head.factor != text->factor && (held.head.flags & TR_RECORD_TOMBSTONE) == 0) {
-            answer(request, TR_FACTOR_IS_FIXED);
-            return;
-        }
+    bool is_there = (held.head.flags & TR_RECORD_TOMBSTONE) == 0;
+    if (is_there && text->factor > 0 && held.head.factor != text->factor) {
+        answer(request, TR_FACTOR_IS_FIXED);
+        return;
     }
-    if (!admit(request, tr_log_record_bound(&record) + TR_REDRIVE_ROOM, true))
+    if (is_there && has_other_name(&held, body->own.name)) {
+        answer(request, TR_NAME_TAKEN);
+        return;
+    }
+    if (!schedule(request, &record) ||
+        !admit(request, tr_log_record_bound(&record) + TR_REDRIVE_ROOM, true) ||
+        !admit_extended(request, &record))
         return;
     record.head.order.version =
         tr_clock_stamp(timers->cluster, version_of(timers, record.head.key.id));
@@ -208,7 +295,7 @@ static void replace(const struct request *request)
                          : body->factor > 0 ? body->factor
                                             : DEFAULT_FACTOR;
     if (ref != TR_ARENA_NONE)
-        record.head.flags |= tr_book_flags(&timers->book, ref) & TR_RECORD_KEYED;
+        inherit_key(timers, ref, &record);
     timers->stats.replaced++;
     begin(request, &record);
 }
@@ -221,7 +308,10 @@ static void cancel(const struct request *request)
     if (!admit(request, TR_REDRIVE_ROOM + 256, false))
         return;
     tr_ref ref = tr_book_find_whole(&timers->book, text->id);
-    uint8_t keyed = ref != TR_ARENA_NONE ? tr_book_flags(&timers->book, ref) & TR_RECORD_KEYED : 0;
+    struct tr_record was = {.fingerprint = 0};
+    if (ref != TR_ARENA_NONE)
+        inherit_key(timers, ref, &was);
+    uint8_t keyed = was.head.flags;
     uint64_t keep_ms = keyed != 0 ? timers->config.key_keep_ms : TR_TOMBSTONE_MS;
     struct tr_record record = {
         .head.key.id = text->id,
@@ -232,6 +322,9 @@ static void cancel(const struct request *request)
         .head.factor = text->factor > 0 ? text->factor : DEFAULT_FACTOR,
         .head.flags = (uint8_t)(TR_RECORD_TOMBSTONE | keyed),
         .head.replicas = {.count = 1},
+        .fingerprint = was.fingerprint,
+        .plan = {"", 0},
+        .own = {"", 0},
         .uri = {"", 0},
         .opaque = {"", 0},
         .content_type = {"", 0},

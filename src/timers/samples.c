@@ -35,7 +35,8 @@ static void hear_sample(struct tr_timers *timers, const struct tr_head *outcome,
     bool is_sane = due_in_ms < (int64_t)TR_TIME_MAX && due_in_ms > -(int64_t)TR_TIME_MAX &&
                    outcome->lag_ms <= TR_TIME_MAX &&
                    outcome->order.sequence <= tr_record_pops(&held);
-    if (!tr_is_same_write(&held.head, outcome) || !is_sane ||
+    bool is_by_wall = held.head.instant_ms != 0 || outcome->instant_ms != 0; /* each by its own */
+    if (!tr_is_same_write(&held.head, outcome) || !is_sane || is_by_wall ||
         (flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0)
         return;
     timers->samples[timers->sample_count++] =
@@ -56,7 +57,7 @@ void tr_samples_send(struct tr_timers *timers, uint16_t index)
         struct tr_record record;
         tr_book_unpack(&timers->book, ref, &record);
         if ((record.head.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 ||
-            record.head.key.part != 0 || tr_book_state(&timers->book, ref) != TR_STATE_ARMED ||
+            record.head.key.part != 0 || record.head.instant_ms != 0 || tr_book_state(&timers->book, ref) != TR_STATE_ARMED ||
             !tr_set_has(&record.head, 0) || !tr_set_has(&record.head, index))
             continue;
         tr_replication_send(timers->replication, index,

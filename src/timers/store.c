@@ -6,8 +6,10 @@
 #include "log/reclaim.h"
 #include "log/segment.h"
 #include "replication/antientropy.h"
+#include "replication/pending.h"
 #include "replication/set.h"
 #include "replication/tombstone.h"
+#include "timers/schedule.h"
 
 #define RECLAIM_SLICE 1024 /* records looked at in a step */
 
@@ -45,6 +47,11 @@ void tr_timers_strip(struct tr_record *record)
     record->interval_ms = 0;
     record->repeat_ms = 0;
     record->tag_count = 0;
+    record->head.flags &= (uint8_t)~TR_RECORD_FIRED;
+    record->head.instant_ms = 0;
+    record->head.attempt = (struct tr_attempt){0};
+    record->plan = (struct tr_span){"", 0};
+    record->own = (struct tr_span){"", 0};
     record->uri = (struct tr_span){"", 0};
     record->opaque = (struct tr_span){"", 0};
     record->content_type = (struct tr_span){"", 0};
@@ -57,6 +64,14 @@ static void touched(struct tr_timers *timers, tr_timer_id id)
     tr_antientropy_touched(timers->replication, tr_book_hash(id));
 }
 
+static void log_advice(struct tr_timers *timers, const struct tr_head *head, uint64_t fingerprint)
+{
+    if (head->attempt.at_ms == 0 && fingerprint == 0)
+        return;
+    tr_log_put_advice(tr_log_writer(timers->log), head, fingerprint);
+    tr_log_appended(timers->log);
+}
+
 void tr_timers_log_record(struct tr_timers *timers, tr_ref ref, const struct tr_record *record)
 {
     TR_ASSERT(ref != TR_ARENA_NONE);
@@ -64,7 +79,9 @@ void tr_timers_log_record(struct tr_timers *timers, tr_ref ref, const struct tr_
     touched(timers, record->head.key.id);
     if (!log->config.has_log)
         return;
+    TR_ASSERT(log->is_extended || !tr_record_is_extended(record));
     tr_log_put_record(tr_log_writer(log), record);
+    log_advice(timers, &record->head, record->fingerprint);
     tr_book_set_segment(&timers->book, ref, tr_log_appended_live(log, tr_log_size(record)));
 }
 
@@ -74,8 +91,10 @@ void tr_timers_log_short(struct tr_timers *timers, const struct tr_head *head)
     touched(timers, head->key.id);
     if (!timers->log->config.has_log)
         return;
+    TR_ASSERT(timers->log->is_extended || head->instant_ms == 0);
     tr_log_put_short(tr_log_writer(timers->log), TR_LOG_SHORT, head);
     tr_log_appended(timers->log);
+    log_advice(timers, head, 0);
 }
 
 void tr_timers_log_end(struct tr_timers *timers, enum tr_log_type type, const struct tr_head *head)
@@ -163,9 +182,16 @@ tr_ref tr_timers_end(struct tr_timers *timers, tr_ref ref, const struct tr_order
     return ref;
 }
 
-bool tr_timers_put(struct tr_timers *timers, const struct tr_record *record, tr_ref *ref)
+bool tr_timers_put(struct tr_timers *timers, const struct tr_record *given, tr_ref *ref)
 {
     struct tr_record old;
+    struct tr_record dated;
+    const struct tr_record *record = given;
+    if (given->head.instant_ms != 0) {
+        dated = *given;
+        tr_schedule_by_wall(timers, given, &dated.head);
+        record = &dated;
+    }
     bool is_there = *ref != TR_ARENA_NONE;
     if (is_there)
         tr_book_unpack(&timers->book, *ref, &old);
@@ -207,9 +233,16 @@ tr_ref tr_timers_put_head(struct tr_timers *timers, tr_ref ref, const struct tr_
 }
 
 tr_ref tr_timers_change(struct tr_timers *timers, tr_ref ref, const struct tr_head *before,
-                        const struct tr_head *head)
+                        const struct tr_head *given)
 {
-    TR_ASSERT(tr_order_compare(&head->order, &before->order) > 0);
+    TR_ASSERT(tr_order_compare(&given->order, &before->order) > 0);
+    struct tr_head dated = *given;
+    const struct tr_head *head = &dated;
+    if (given->instant_ms != 0) {
+        struct tr_record record;
+        tr_book_unpack(&timers->book, ref, &record);
+        tr_schedule_by_wall(timers, &record, &dated);
+    }
     tr_timers_forget_entry(timers, ref);
     tr_timers_count(timers, before, -1);
     tr_timers_count(timers, head, 1);
@@ -218,6 +251,21 @@ tr_ref tr_timers_change(struct tr_timers *timers, tr_ref ref, const struct tr_he
     tr_timers_log_short(timers, head);
     tr_timers_arm(timers, ref);
     return ref;
+}
+
+void tr_timers_redate(struct tr_timers *timers, tr_ref ref, const struct tr_head *head)
+{
+    enum tr_record_state state = tr_book_state(&timers->book, ref);
+    TR_ASSERT(state == TR_STATE_ARMED || state == TR_STATE_UNSAFE);
+    uint8_t acked = tr_book_acked(&timers->book, ref);
+    tr_timers_forget_entry(timers, ref);
+    tr_ref placed = tr_book_update(&timers->book, ref, head);
+    TR_ASSERT(placed != TR_ARENA_NONE); /* there is room for its lag to grow */
+    tr_book_set_acked(&timers->book, placed, acked);
+    if (state == TR_STATE_ARMED)
+        tr_timers_arm(timers, placed);
+    if (placed != ref)
+        tr_pending_add(timers->replication, placed, head);
 }
 
 /* ---- letting go ---- */

@@ -20,6 +20,10 @@ tr_ref tr_timers_put_head(struct tr_timers *timers, tr_ref ref, const struct tr_
 tr_ref tr_timers_change(struct tr_timers *timers, tr_ref ref, const struct tr_head *before,
                         const struct tr_head *head);
 
+/* The record at `ref` is due at another time by this node's clock: nothing that others, or the log,
+ * need to hear of. */
+void tr_timers_redate(struct tr_timers *timers, tr_ref ref, const struct tr_head *head);
+
 /* Ends a record at `order`: it is gone, or a tombstone that remembers its key. Returns that. */
 tr_ref tr_timers_end(struct tr_timers *timers, tr_ref ref, const struct tr_order *order);
 

@@ -7,6 +7,7 @@
  *   replicated  the timers as replication and pops see them: tables of functions
  *   request     what clients ask for: create, replace, cancel, read, redrive
  *   list        pages of timers
+ *   schedule    when each pops: the next one, those passed over, clocks and zones that change
  *   due         the wheel: what is due is handed to pops, or goes
  *   outcome     what came of a pop: the next one, another attempt, a dead pop
  *   redrive     dead pops are tried again
@@ -20,6 +21,7 @@
 #define TR_TIMERS_TIMERS_H
 
 #include "base/random.h"
+#include "calendar/zone.h"
 #include "memory/wheel.h"
 #include "pops/pops.h"
 #include "replication/replication.h"
@@ -35,6 +37,7 @@ struct tr_timers_config {
     uint64_t dead_keep_ms;
     uint64_t key_keep_ms;
     uint64_t latency_target_ms;
+    struct tr_zones zones;
 };
 
 /* Counts: of what is held now, and of what has happened since the start. */
@@ -77,6 +80,12 @@ struct tr_timers {
     tr_ref armed; /* after a replay: records up to this one, in the order of memory, are armed */
     uint32_t id_counter;
     bool is_memory_noted;
+
+    struct tr_zone utc;
+    bool is_looking; /* at all records, since a clock was set or zone files have changed */
+    bool are_zones_new;
+    uint64_t look_cursor; /* records with this hash or a lower one were looked at */
+    uint64_t rescheduled; /* of them, so many are due at another time */
 
     int64_t samples[TR_SAMPLES_MAX]; /* how much later others say that a shared record is due */
     uint32_t sample_count;

@@ -3,8 +3,11 @@
 
 #include "base/assert.h"
 #include "wire/key.h"
+#include "wire/rest.h"
 
 #define BEAT_FLAGS     (2 * TR_BEAT_SETTLED - 1) /* all of them */
+#define HAS_INSTANT    0x20 /* beside the flags of a record: its instant follows, */
+#define HAS_ATTEMPT    0x40 /* and its last attempt */
 #define BEAT_KEY_FLAGS (2 * TR_BEAT_KEYS_HOME - 1)
 
 /* Small negative numbers are small too. */
@@ -237,18 +240,28 @@ bool tr_frame_get_drop(struct tr_reader *in, struct tr_head *head, uint64_t *ope
 static uint8_t get_flags(struct tr_reader *in)
 {
     unsigned both = TR_RECORD_DEAD | TR_RECORD_TOMBSTONE; /* one is kept, the other is over */
-    uint64_t flags = get_limited(in, 1, TR_RECORD_FLAGS);
+    uint64_t flags = get_limited(in, 1, TR_RECORD_FLAGS | HAS_INSTANT | HAS_ATTEMPT);
     in->is_short |= (flags & both) == both;
+    in->is_short |= (flags & TR_RECORD_FIRED) != 0 && (flags & HAS_INSTANT) == 0;
     return (uint8_t)flags;
 }
 
-static void put_times(struct tr_writer *out, const struct tr_head *head, int64_t due_in_ms)
+static void put_times(struct tr_writer *out, const struct tr_head *head, int64_t due_in_ms,
+                      uint64_t version)
 {
     TR_ASSERT((head->flags & ~TR_RECORD_FLAGS) == 0);
     tr_put_key_order(out, head);
-    tr_put_number(out, head->flags, 1);
+    bool has_instant = head->instant_ms != 0;
+    bool has_attempt = head->attempt.at_ms != 0 && version >= TR_PLAN_VERSION;
+    TR_ASSERT(!has_instant || version >= TR_PLAN_VERSION);
+    tr_put_number(
+        out, head->flags | (has_instant ? HAS_INSTANT : 0u) | (has_attempt ? HAS_ATTEMPT : 0u), 1);
     put_signed(out, due_in_ms);
     tr_put_varint(out, head->lag_ms);
+    if (has_instant)
+        tr_put_number(out, head->instant_ms, 6);
+    if (has_attempt)
+        tr_put_attempt(out, &head->attempt);
 }
 
 static bool get_times(struct tr_reader *in, struct tr_head *head, int64_t *due_in_ms)
@@ -256,17 +269,22 @@ static bool get_times(struct tr_reader *in, struct tr_head *head, int64_t *due_i
     if (in->at == in->end)
         return false;
     get_key_order(in, head);
-    head->flags = get_flags(in);
+    uint8_t flags = get_flags(in);
+    head->flags = flags & TR_RECORD_FLAGS;
     *due_in_ms = get_signed(in);
     head->lag_ms = tr_get_varint(in);
+    head->instant_ms = (flags & HAS_INSTANT) != 0 ? tr_get_number(in, 6) : 0;
+    head->attempt = (struct tr_attempt){0};
+    if ((flags & HAS_ATTEMPT) != 0)
+        tr_get_attempt(in, &head->attempt);
     in->is_short |= head->lag_ms > TR_TIME_MAX;
     return !in->is_short;
 }
 
 void tr_frame_put_outcome(struct tr_writer *out, const struct tr_head *head, int64_t due_in_ms,
-                          uint32_t check)
+                          uint32_t check, uint64_t version)
 {
-    put_times(out, head, due_in_ms);
+    put_times(out, head, due_in_ms, version);
     tr_put_number(out, check, 4);
 }
 
@@ -285,7 +303,8 @@ size_t tr_frame_record_bound(const struct tr_frame_record *from)
     TR_ASSERT(from->record.head.from.count <= TR_FROM_MAX);
     const struct tr_record *record = &from->record;
     size_t size = TR_KEY_ORDER_MAX + 8 * TR_VARINT_MAX + 8 + record->uri.size +
-                  record->content_type.size + record->opaque.size;
+                  record->content_type.size + record->opaque.size + record->plan.size +
+                  record->own.size + (size_t)2 * TR_REST_BESIDE + TR_ADVICE_SIZE;
     for (unsigned i = 0; i < record->head.replicas.count; i++)
         size += from->names.replicas[i].size + 2;
     for (unsigned i = 0; i < record->head.from.count; i++)
@@ -316,15 +335,16 @@ static uint8_t get_names(struct tr_reader *in, struct tr_span *names, unsigned m
 }
 
 void tr_frame_put_record(struct tr_writer *out, const struct tr_record *record,
-                         const struct tr_frame_names *names)
+                         const struct tr_frame_names *names, uint64_t version)
 {
     TR_ASSERT(record->head.replicas.count <= TR_SET_MAX);
     TR_ASSERT(record->head.factor <= TR_FACTOR_MAX && record->tag_count <= TR_TAGS_MAX);
-    put_times(out, &record->head, names->due_in_ms);
+    uint8_t rest = tr_rest_of(record, version >= TR_PLAN_VERSION);
+    put_times(out, &record->head, names->due_in_ms, version);
     tr_put_varint(out, record->interval_ms);
     tr_put_varint(out, record->repeat_ms);
     tr_put_number(out, record->head.factor, 1);
-    tr_put_number(out, 0, 1); /* once: who had this version */
+    tr_put_number(out, rest, 1);
     put_names(out, names->replicas, record->head.replicas.count);
     put_names(out, names->from, record->head.from.count);
     tr_put_number(out, record->tag_count, 1);
@@ -335,6 +355,7 @@ void tr_frame_put_record(struct tr_writer *out, const struct tr_record *record,
     tr_put_span(out, record->uri);
     tr_put_span(out, record->content_type);
     tr_put_span(out, record->opaque);
+    tr_put_rest(out, record, rest);
 }
 
 static void get_tags(struct tr_reader *in, struct tr_record *record)
@@ -359,7 +380,7 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_record *record,
     record->interval_ms = tr_get_varint(in);
     record->repeat_ms = tr_get_varint(in);
     record->head.factor = (uint32_t)tr_get_number(in, 1);
-    tr_get_number(in, 1); /* once: who had this version */
+    uint8_t rest = (uint8_t)tr_get_number(in, 1);
     record->head.replicas.count = get_names(in, names->replicas, TR_SET_MAX);
     record->head.from.count = get_names(in, names->from, TR_FROM_MAX);
     record->head.from.gone = 0;
@@ -367,6 +388,7 @@ bool tr_frame_get_record(struct tr_reader *in, struct tr_record *record,
     record->uri = tr_get_span(in);
     record->content_type = tr_get_span(in);
     record->opaque = tr_get_span(in);
+    tr_get_rest(in, record, rest);
     in->is_short |= record->interval_ms > TR_TIME_MAX || record->repeat_ms > TR_TIME_MAX ||
                     record->uri.size > TR_URI_MAX || record->content_type.size > TR_TYPE_MAX;
     record->head.nominal_ms = tr_head_nominal(&record->head, record->interval_ms);
@@ -386,7 +408,7 @@ void tr_frame_put_write_head(struct tr_writer *out, uint64_t operation, enum tr_
 void tr_frame_put_write(struct tr_writer *out, const struct tr_frame_write *write)
 {
     tr_frame_put_write_head(out, write->operation, write->mode);
-    tr_frame_put_record(out, &write->record.record, &write->record.names);
+    tr_frame_put_record(out, &write->record.record, &write->record.names, TR_FRAME_VERSION);
 }
 
 bool tr_frame_get_write_head(struct tr_reader *in, uint64_t *operation, enum tr_write_mode *mode)
@@ -420,7 +442,7 @@ void tr_frame_put_answer(struct tr_writer *out, const struct tr_frame_answer *an
 {
     tr_frame_put_answer_head(out, answer->operation, answer->result, answer->has_record);
     if (answer->has_record)
-        tr_frame_put_record(out, &answer->record.record, &answer->record.names);
+        tr_frame_put_record(out, &answer->record.record, &answer->record.names, TR_FRAME_VERSION);
 }
 
 bool tr_frame_get_answer_head(struct tr_reader *in, uint64_t *operation,

@@ -14,10 +14,11 @@
 
 #include "wire/log.h"
 
-#ifndef TR_FRAME_VERSION /* a build for tests may say 2 or 4 */
-#define TR_FRAME_VERSION 3
+#ifndef TR_FRAME_VERSION /* a build for tests may say 3 or 5 */
+#define TR_FRAME_VERSION 4
 #endif
 
+#define TR_PLAN_VERSION 4 /* from it on: plans, instants, what is a timer's own, attempts */
 #define TR_FRAME_MAX ((size_t)4 << 20) /* bytes of a frame; most have less than 64 KiB */
 #define TR_BUCKETS   4096              /* of hashes of ids, by their first bits */
 
@@ -155,10 +156,11 @@ void tr_frame_put_key(struct tr_writer *writer, const struct tr_head *head);
 void tr_frame_put_mark(struct tr_writer *writer, const struct tr_head *head, uint8_t mask);
 void tr_frame_put_drop(struct tr_writer *writer, const struct tr_head *head, uint64_t operation,
                        bool is_exact);
+/* For a peer of this version of the frames: an older one is not told of attempts. */
 void tr_frame_put_outcome(struct tr_writer *writer, const struct tr_head *head, int64_t due_in_ms,
-                          uint32_t check);
+                          uint32_t check, uint64_t version);
 void tr_frame_put_record(struct tr_writer *writer, const struct tr_record *record,
-                         const struct tr_frame_names *names);
+                         const struct tr_frame_names *names, uint64_t version);
 void tr_frame_put_write(struct tr_writer *writer, const struct tr_frame_write *write);
 void tr_frame_put_answer(struct tr_writer *writer, const struct tr_frame_answer *answer);
 void tr_frame_put_ask(struct tr_writer *writer, const struct tr_frame_ask *ask);

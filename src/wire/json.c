@@ -151,7 +151,7 @@ static size_t utf8_size(const unsigned char *at, size_t left)
 /* One escape at `at`, after the backslash: writes it to `*to`. NULL: there is none such. */
 static char *escape(char *at, const char *end, char **to)
 {
-    TR_ASSERT(at <= end && *to < at);
+    TR_ASSERT(at <= end);
     static const char from[] = "\"\\/bfnrt";
     static const char into[] = "\"\\/\b\f\n\r\t";
     if (at == end)
@@ -199,9 +199,13 @@ static bool read_string(struct tr_json *json)
         if (c < 0x20)
             return bad(json, "control character in a string"), false;
         if (c == '\\') {
-            at = escape(at + 1, json->end, &to);
+            char decoded[4];
+            char *into = json->is_raw ? decoded : to;
+            TR_ASSERT(to <= at);
+            at = escape(at + 1, json->end, &into);
             if (at == NULL)
                 return bad(json, "no such escape"), false;
+            to = json->is_raw ? at : into;
             continue;
         }
         size_t size = c < 0x80 ? 1 : utf8_size((unsigned char *)at, (size_t)(json->end - at));
@@ -351,6 +355,19 @@ bool tr_json_skip(struct tr_json *json, enum tr_json_token token)
             return false;
     }
     return token != TR_JSON_BAD;
+}
+
+bool tr_json_raw(struct tr_json *json, struct tr_span *text)
+{
+    while (json->at < json->end && (*json->at == ' ' || *json->at == '\t' || *json->at == '\n' ||
+                                    *json->at == '\r'))
+        json->at++;
+    const char *start = json->at;
+    json->is_raw = true;
+    bool is_read = tr_json_skip(json, tr_json_next(json));
+    json->is_raw = false;
+    *text = (struct tr_span){start, (size_t)(json->at - start)};
+    return is_read;
 }
 
 /* A number's digits, and where its decimal point is among them. */

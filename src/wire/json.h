@@ -40,6 +40,7 @@ struct tr_json {
     uint64_t in_object;
     unsigned depth;
     uint8_t expects;
+    bool is_raw; /* strings are checked, and left as they are written */
     struct tr_span text; /* of the key, string or number read last */
 };
 
@@ -51,6 +52,9 @@ enum tr_json_token tr_json_next(struct tr_json *json);
 
 /* Passes over the value whose first token was `token`; false at a fault. */
 bool tr_json_skip(struct tr_json *json, enum tr_json_token token);
+
+/* Passes over the next value, of a member, and gives it as it is written. False: at a fault. */
+bool tr_json_raw(struct tr_json *json, struct tr_span *text);
 
 /* How far it has read, in bytes. */
 size_t tr_json_offset(const struct tr_json *json);

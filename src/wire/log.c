@@ -14,7 +14,8 @@ size_t tr_log_header_encode(const struct tr_log_header *header, uint8_t *bytes, 
     TR_ASSERT(header->incarnation_count <= TR_LOG_INCARNATIONS_MAX);
     TR_ASSERT(header->node_count >= 1 && header->node_count <= TR_LOG_NODES_MAX);
     tr_put_bytes(&out, SEGMENT_MAGIC, 8);
-    tr_put_number(&out, TR_LOG_FORMAT, 4);
+    TR_ASSERT(header->format == TR_LOG_FORMAT_PLAIN || header->format == TR_LOG_FORMAT);
+    tr_put_number(&out, header->format, 4);
     tr_put_number(&out, 0, 4); /* the size, below */
     tr_put_bytes(&out, header->store_id, TR_LOG_STORE_ID_SIZE);
     tr_put_number(&out, header->shard, 2);
@@ -96,6 +97,7 @@ enum tr_log_header_status tr_log_header_decode(const uint8_t *bytes, size_t size
     header->segment = tr_get_number(&in, 8);
     if (behind > header->segment)
         return TR_LOG_HEADER_BAD;
+    header->format = (uint32_t)format;
     header->oldest = header->segment - behind;
     header->first = tr_get_number(&in, 8);
     header->previous_end = tr_get_number(&in, 8);

@@ -16,7 +16,8 @@
 #include "base/pair.h"
 #include "base/record.h"
 
-#define TR_LOG_FORMAT           4
+#define TR_LOG_FORMAT           5
+#define TR_LOG_FORMAT_PLAIN     4 /* of a segment that the version before can read, too */
 #define TR_LOG_STORE_ID_SIZE    16
 #define TR_LOG_INCARNATIONS_MAX 64
 #define TR_LOG_NODES_MAX        1024
@@ -35,6 +36,7 @@ struct tr_log_header {
     uint8_t store_id[TR_LOG_STORE_ID_SIZE];
     uint16_t shard;
     uint16_t shard_count;
+    uint32_t format;       /* TR_LOG_FORMAT_PLAIN or TR_LOG_FORMAT; of one that is read, any */
     uint64_t segment;      /* its number; the file is named by it */
     uint64_t oldest;       /* the first segment of the log when this one began */
     uint64_t first;        /* logical position of the header's first byte */
@@ -65,7 +67,8 @@ enum tr_log_type {
     TR_LOG_SHORT = 2,     /* new sequence, attempt and due time of a record */
     TR_LOG_TOMBSTONE = 3, /* the end of a record, by order */
     TR_LOG_DROP = 4,      /* this store drops a record, by order; other stores are not concerned */
-    TR_LOG_MARKS = 5,     /* which nodes are known to hold records; advice only */
+    TR_LOG_ADVICE = 5,    /* of a record: its last attempt and its fingerprint; all versions may
+                             pass over it */
     TR_LOG_CEILING = 6,
     TR_LOG_INCARNATION = 7,
     TR_LOG_OFFSET = 8,
@@ -85,7 +88,7 @@ enum tr_log_type {
 
 struct tr_log_entry {
     enum tr_log_type type;
-    struct tr_record record; /* RECORD all of it; SHORT, TOMBSTONE and DROP the key and the order */
+    struct tr_record record; /* RECORD all of it; SHORT, TOMBSTONE and DROP the key and the order; ADVICE also that */
     uint64_t number;         /* CEILING, INCARNATION, OFFSET, OLDEST; MEMBER: its index */
     struct tr_span address;  /* MEMBER; ROSTER and HEEDED: all of it, as bytes */
     struct tr_pair pair;     /* KEY; KEY_EXPIRY all but the value, KEY_END key and version,
@@ -98,6 +101,8 @@ size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry);
 size_t tr_log_put_record(struct tr_writer *writer, const struct tr_record *record);
 size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type,
                         const struct tr_head *head);
+size_t tr_log_put_advice(struct tr_writer *writer, const struct tr_head *head,
+                         uint64_t fingerprint);
 
 /* At least what tr_log_put_record will take. */
 size_t tr_log_record_bound(const struct tr_record *record);

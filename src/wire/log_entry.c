@@ -4,8 +4,14 @@
 #include "wire/key.h"
 #include "wire/log.h"
 #include "wire/log_key.h"
+#include "wire/rest.h"
 
-#define SHORT_MAX (TR_KEY_ORDER_MAX + 1 + 6 + TR_VARINT_MAX)
+#define SHORT_MAX   (TR_KEY_ORDER_MAX + 1 + 6 + TR_VARINT_MAX + 6)
+#define ADVICE_MAX  (TR_KEY_ORDER_MAX + 1 + TR_ATTEMPT_MOST + 8)
+#define ADVICE      1    /* the first byte of advice; another one means something else */
+#define HAS_INSTANT 0x20 /* beside the flags of a record: its instant follows the lag */
+
+_Static_assert(TR_LOG_ENTRY_HEAD_MAX + ADVICE_MAX <= TR_ADVICE_SIZE, "there is room for it");
 
 static size_t put_body(struct tr_writer *writer, enum tr_log_type type, const uint8_t *body,
                        size_t size)
@@ -20,6 +26,26 @@ static size_t put_body(struct tr_writer *writer, enum tr_log_type type, const ui
     return writer->size - before;
 }
 
+static void put_times(struct tr_writer *out, const struct tr_head *head)
+{
+    bool has_instant = head->instant_ms != 0;
+    tr_put_number(out, head->flags | (has_instant ? HAS_INSTANT : 0u), 1);
+    tr_put_number(out, head->due_ms, 6);
+    tr_put_varint(out, head->lag_ms);
+    if (has_instant)
+        tr_put_number(out, head->instant_ms, 6);
+}
+
+static void get_times(struct tr_reader *in, struct tr_head *head)
+{
+    uint64_t flags = tr_get_number(in, 1);
+    head->flags = (uint8_t)(flags & ~(uint64_t)HAS_INSTANT);
+    head->due_ms = tr_get_number(in, 6);
+    head->lag_ms = tr_get_varint(in);
+    head->instant_ms = (flags & HAS_INSTANT) != 0 ? tr_get_number(in, 6) : 0;
+    head->attempt = (struct tr_attempt){0};
+}
+
 size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type, const struct tr_head *head)
 {
     TR_ASSERT(type == TR_LOG_SHORT || type == TR_LOG_TOMBSTONE || type == TR_LOG_DROP);
@@ -28,18 +54,44 @@ size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type, const s
     struct tr_writer out = tr_writer_on(body, sizeof body);
     tr_put_key_order(&out, head);
     if (type == TR_LOG_SHORT) {
-        tr_put_number(&out, head->flags, 1);
-        tr_put_number(&out, head->due_ms, 6);
-        tr_put_varint(&out, head->lag_ms);
+        put_times(&out, head);
     }
     TR_ASSERT(!out.is_full);
     return put_body(writer, type, body, out.size);
+}
+
+size_t tr_log_put_advice(struct tr_writer *writer, const struct tr_head *head, uint64_t fingerprint)
+{
+    uint8_t body[ADVICE_MAX];
+    struct tr_writer out = tr_writer_on(body, sizeof body);
+    tr_put_number(&out, ADVICE, 1);
+    tr_put_key_order(&out, head);
+    tr_put_attempt(&out, &head->attempt);
+    tr_put_number(&out, fingerprint, 8);
+    TR_ASSERT(!out.is_full);
+    return put_body(writer, TR_LOG_ADVICE, body, out.size);
+}
+
+/* What cannot be read is passed over, too: it is advice. */
+static void get_advice(struct tr_reader *in, struct tr_log_entry *entry)
+{
+    struct tr_record *record = &entry->record;
+    bool is_known = tr_get_number(in, 1) == ADVICE;
+    tr_get_key_order(in, &record->head);
+    tr_get_attempt(in, &record->head.attempt);
+    record->fingerprint = tr_get_number(in, 8);
+    if (is_known && !in->is_short)
+        return;
+    record->head.key = (struct tr_key){0};
+    record->head.attempt = (struct tr_attempt){0};
+    record->fingerprint = 0;
 }
 
 size_t tr_log_head_bound(const struct tr_head *head)
 {
     TR_ASSERT(head->replicas.count <= TR_SET_MAX && head->from.count <= TR_FROM_MAX);
     return TR_LOG_ENTRY_HEAD_MAX + TR_KEY_ORDER_MAX + 6 + 8 * TR_VARINT_MAX + 5 +
+           (head->instant_ms != 0 ? 6u : 0) +
            2u * (head->replicas.count + (unsigned)head->from.count) + head->body_bound;
 }
 
@@ -56,13 +108,12 @@ static void put_record_body(struct tr_writer *out, const struct tr_record *recor
     TR_ASSERT(record->head.from.count <= TR_FROM_MAX);
     TR_ASSERT(record->head.due_ms <= TR_TIME_MAX && record->tag_count <= TR_TAGS_MAX);
     tr_put_key_order(out, &record->head);
-    tr_put_number(out, record->head.flags, 1);
-    tr_put_number(out, record->head.due_ms, 6);
-    tr_put_varint(out, record->head.lag_ms);
+    uint8_t rest = tr_rest_of(record, false);
+    put_times(out, &record->head);
     tr_put_varint(out, record->interval_ms);
     tr_put_varint(out, record->repeat_ms);
     tr_put_varint(out, record->head.factor);
-    tr_put_number(out, 0, 1); /* once: who had this version */
+    tr_put_number(out, rest, 1);
     tr_put_number(out, record->head.replicas.count, 1);
     for (unsigned i = 0; i < record->head.replicas.count; i++)
         tr_put_number(out, record->head.replicas.members[i], 2);
@@ -77,6 +128,7 @@ static void put_record_body(struct tr_writer *out, const struct tr_record *recor
     tr_put_span(out, record->uri);
     tr_put_span(out, record->content_type);
     tr_put_span(out, record->opaque);
+    tr_put_rest(out, record, rest);
 }
 
 /* The body is written in place, after room for its size, and pushed back if the size took less. */
@@ -143,8 +195,9 @@ size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
     case TR_LOG_HEEDED:
         return put_body(writer, entry->type, (const uint8_t *)entry->address.text,
                         entry->address.size);
+    case TR_LOG_ADVICE:
+        return tr_log_put_advice(writer, &entry->record.head, entry->record.fingerprint);
     case TR_LOG_PADDING:
-    case TR_LOG_MARKS:
     case TR_LOG_KEY:
     case TR_LOG_KEY_EXPIRY:
     case TR_LOG_KEY_END:
@@ -157,13 +210,11 @@ size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
 
 static void get_record(struct tr_reader *in, struct tr_record *record)
 {
-    record->head.flags = (uint8_t)tr_get_number(in, 1);
-    record->head.due_ms = tr_get_number(in, 6);
-    record->head.lag_ms = tr_get_varint(in);
+    get_times(in, &record->head);
     record->interval_ms = tr_get_varint(in);
     record->repeat_ms = tr_get_varint(in);
     uint64_t factor = tr_get_varint(in);
-    tr_get_number(in, 1); /* once: who had this version */
+    uint8_t rest = (uint8_t)tr_get_number(in, 1);
     record->head.replicas.count = (uint8_t)tr_get_number(in, 1);
     in->is_short |= record->head.replicas.count > TR_SET_MAX || factor > TR_FACTOR_MAX;
     record->head.factor = (uint32_t)factor;
@@ -184,6 +235,7 @@ static void get_record(struct tr_reader *in, struct tr_record *record)
     record->uri = tr_get_span(in);
     record->content_type = tr_get_span(in);
     record->opaque = tr_get_span(in);
+    tr_get_rest(in, record, rest);
     in->is_short |= record->uri.size > TR_URI_MAX || record->content_type.size > TR_TYPE_MAX;
     if (in->is_short) {
         record->head.replicas.count = 0;
@@ -199,7 +251,9 @@ static void get_record(struct tr_reader *in, struct tr_record *record)
 /* Bits that a later writer might set are refused rather than carried along unread. */
 static bool is_flagged_well(const struct tr_record *record)
 {
-    return (record->head.flags & ~TR_RECORD_FLAGS) == 0;
+    bool is_fired = (record->head.flags & TR_RECORD_FIRED) != 0;
+    return (record->head.flags & ~TR_RECORD_FLAGS) == 0 &&
+           (!is_fired || record->head.instant_ms != 0);
 }
 
 enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry *entry)
@@ -222,14 +276,14 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
         break;
     case TR_LOG_SHORT:
         tr_get_key_order(&in, &record->head);
-        record->head.flags = (uint8_t)tr_get_number(&in, 1);
-        record->head.due_ms = tr_get_number(&in, 6);
-        record->head.lag_ms = tr_get_varint(&in);
+        get_times(&in, &record->head);
         break;
     case TR_LOG_TOMBSTONE:
     case TR_LOG_DROP:
         tr_get_key_order(&in, &record->head);
         record->head.flags = 0;
+        record->head.instant_ms = 0;
+        record->head.attempt = (struct tr_attempt){0};
         break;
     case TR_LOG_CEILING:
     case TR_LOG_INCARNATION:
@@ -254,7 +308,9 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
     case TR_LOG_HEEDED:
         entry->address = body;
         return TR_LOG_GET_ONE;
-    case TR_LOG_MARKS:
+    case TR_LOG_ADVICE:
+        get_advice(&in, entry);
+        return TR_LOG_GET_ONE;
     case TR_LOG_CLEAN_STOP:
     case TR_LOG_PADDING:
         return TR_LOG_GET_ONE;

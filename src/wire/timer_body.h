@@ -4,6 +4,7 @@
 #define TR_WIRE_TIMER_BODY_H
 
 #include "base/record.h"
+#include "wire/plan.h"
 #include "wire/text.h"
 #include "wire/uri.h"
 
@@ -16,6 +17,7 @@ struct tr_timer_past {
     bool is_keyed;
     uint64_t sequence;
     tr_wall_ms due_ms;
+    tr_wall_ms instant_ms; /* of one that goes by the wall clock; 0: of none */
     struct tr_span opaque; /* text NULL: that of the body is all */
 };
 
@@ -23,6 +25,10 @@ struct tr_timer_past {
 struct tr_timer_body {
     uint64_t interval_ms;
     uint64_t repeat_ms; /* 0: not given, or as long as the interval; TR_REPEAT_EVER */
+    uint64_t pops;      /* how many it makes; TR_REPEAT_EVER */
+    tr_wall_ms at_ms;   /* of the first; 0: not given */
+    struct tr_plan plan;
+    struct tr_own own;
     uint32_t factor;    /* 0: not given */
     uint8_t tag_count;
     struct tr_span uri;
@@ -32,11 +38,14 @@ struct tr_timer_body {
     struct tr_tag tags[TR_TAGS_MAX];
     struct tr_timer_past past;
     struct tr_span key; /* of idempotency; text NULL: not given */
+
+    char headers[TR_HEADERS_SIZE_MAX]; /* that the plan points to */
 };
 
 /* What the operator allows. */
 struct tr_timer_limits {
     size_t opaque_max;
+    uint64_t attempts_max; /* at a pop */
     bool ignores_unknown; /* members that mean nothing; at the top they always are */
 };
 

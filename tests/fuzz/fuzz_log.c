@@ -39,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t half = size / 2 < 1024 ? size / 2 : 1024;
     for (unsigned i = 0; i < 2; i++) {
         bytes[i] = calloc(1, SIZE);
-        struct tr_log_header header = {.segment = i + 1,
+        struct tr_log_header header = {.format = TR_LOG_FORMAT,
+                                       .segment = i + 1,
                                        .first = i * SIZE,
                                        .node_count = 1,
                                        .nodes = TR_SPAN("\001a"),

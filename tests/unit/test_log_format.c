@@ -18,7 +18,8 @@ struct file {
 static void begin(struct file *file, uint64_t number, uint64_t first, uint64_t previous_end)
 {
     static const uint8_t nodes[] = {3, 'a', ':', '1'};
-    struct tr_log_header header = {.shard_count = 1,
+    struct tr_log_header header = {.format = TR_LOG_FORMAT,
+                                   .shard_count = 1,
                                    .segment = number,
                                    .oldest = 1,
                                    .first = first,

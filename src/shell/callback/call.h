@@ -21,19 +21,6 @@
 
 struct tr_call; /* one flight */
 
-/* Why a receiver was not reached. */
-enum tr_call_fault {
-    TR_FAULT_NONE, /* it was, or did not answer in time */
-    TR_FAULT_DNS,
-    TR_FAULT_DENIED,
-    TR_FAULT_NODE,
-    TR_FAULT_REFUSED,
-    TR_FAULT_TLS,
-    TR_FAULT_RESET,
-    TR_FAULT_ANSWER,
-    TR_FAULTS,
-};
-
 struct tr_callback_link { /* one connection */
     struct tr_stream stream;
     struct tr_caller *caller;
@@ -70,9 +57,10 @@ struct tr_call {
     tr_timer_id id; /* of its timer, for the operator: which pop, which try, and what was wrong */
     uint64_t sequence;
     uint32_t attempt;
-    enum tr_call_fault fault;
+    enum tr_fault fault;
     uint64_t deadline_ms;
     uint64_t due_us;
+    uint64_t began_us;
     uint64_t sent_us;
     bool is_tls;
     bool is_timed; /* its lateness was counted */
@@ -111,7 +99,7 @@ struct tr_callback_pool *tr_callback_pool(struct tr_caller *caller, struct tr_sp
 void tr_callback_connect(struct tr_call *call, const struct sockaddr_storage *address);
 void tr_callback_send(struct tr_callback_link *link); /* its call's request */
 void tr_callback_fail(struct tr_callback_link *link, enum tr_callback_result result,
-                      enum tr_call_fault fault);
+                      enum tr_fault fault);
 void tr_callback_close(struct tr_callback_link *link);
 
 /* Whether the head of the final answer is there: its status stands, whatever comes after it. */

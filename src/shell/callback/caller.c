@@ -7,7 +7,9 @@
 #include "base/assert.h"
 #include "shell/address.h"
 #include "shell/callback/call.h"
+#include "shell/callback/fault.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,24 +60,15 @@ static void tell(struct tr_caller *caller, const struct tr_event *event)
 
 static void say_failed(const struct tr_call *call, enum tr_callback_result result, unsigned status)
 {
-    static const char *const faults[TR_FAULTS] = {
-        [TR_FAULT_NONE] = "",
-        [TR_FAULT_DNS] = "its host has no address (dns)",
-        [TR_FAULT_DENIED] = "its address is in a network of [callback] deny",
-        [TR_FAULT_NODE] = "it is a node of the cluster; [callback] to-nodes allows that",
-        [TR_FAULT_REFUSED] = "the connection was refused",
-        [TR_FAULT_TLS] = "TLS failed",
-        [TR_FAULT_RESET] = "the connection broke (reset)",
-        [TR_FAULT_ANSWER] = "its answer is no HTTP",
-    };
-    bool is_answered = result == TR_CALLBACK_ANSWERED;
-    tr_say(TR_INFO, "timer %016llx: attempt %u of pop %llu, to %.*s, failed: %s%.0u",
+    char why[160];
+    if (result == TR_CALLBACK_ANSWERED)
+        snprintf(why, sizeof why, "HTTP status %u", status);
+    else
+        tr_fault_explain(result == TR_CALLBACK_TIMED_OUT ? TR_FAULT_TIMED_OUT : call->fault, why,
+                         sizeof why);
+    tr_say(TR_INFO, "timer %016llx: attempt %u of pop %llu, to %.*s, failed: %s",
            (unsigned long long)call->id, call->attempt, (unsigned long long)call->sequence,
-           (int)call->origin.size, call->origin.text,
-           is_answered                       ? "HTTP status "
-           : result == TR_CALLBACK_TIMED_OUT ? "it timed out"
-                                             : faults[call->fault],
-           is_answered ? status : 0);
+           (int)call->origin.size, call->origin.text, why);
 }
 
 void tr_call_finish(struct tr_call *call, enum tr_callback_result result, unsigned status,
@@ -95,7 +88,10 @@ void tr_call_finish(struct tr_call *call, enum tr_callback_result result, unsign
     event.of.callback.flight = call->flight;
     event.of.callback.result = result;
     event.of.callback.status = status;
+    event.of.callback.fault = call->fault;
     event.of.callback.retry_after_ms = retry_after_ms;
+    uint64_t duration_ms = (tr_boot_us() - call->began_us) / 1000;
+    event.of.callback.duration_ms = duration_ms < UINT32_MAX ? (uint32_t)duration_ms : UINT32_MAX;
     bool is_failed = !is_answered || status / 100 != 2;
     if (is_failed && tr_say_may(&caller->daemon->failed_lines, tr_boot_us() / 1000))
         say_failed(call, result, status);
@@ -183,6 +179,7 @@ static struct tr_call *new_call(struct tr_caller *caller, const struct tr_effect
         .attempt = record->head.order.attempt + 1,
         .deadline_ms = tr_caller_now_ms() + caller->daemon->config.callback_timeout_ms,
         .due_us = effect->of.fire.due_mono_ms * 1000,
+        .began_us = tr_boot_us(),
         .sent_us = tr_boot_us(),
         .is_tls = uri->is_tls,
         .port = uri->port,

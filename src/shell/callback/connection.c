@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "shell/address.h"
 #include "shell/callback/call.h"
+#include "shell/callback/fault.h"
 #include "shell/peer/neighbours.h"
 
 #include <stdlib.h>
@@ -69,7 +70,7 @@ static void remove_idle(struct tr_callback_link *link)
 
 /* The connection failed under its call, or while it was idle. */
 void tr_callback_fail(struct tr_callback_link *link, enum tr_callback_result result,
-                      enum tr_call_fault fault)
+                      enum tr_fault fault)
 {
     struct tr_call *call = link->call;
     bool is_retried = call != NULL && link->is_used_again && !link->has_answer_bytes &&
@@ -147,7 +148,8 @@ static void on_open(struct tr_stream *stream, bool is_open)
         link->is_ready = true;
         tr_callback_send(link);
     } else if (tr_tls_input(link->tls, NULL, 0) == TR_TLS_FAILED || !flush_tls(link)) {
-        tr_callback_fail(link, TR_CALLBACK_UNREACHED, TR_FAULT_TLS);
+        tr_callback_fail(link, TR_CALLBACK_UNREACHED,
+                         tr_fault_of_certificate(tr_tls_verdict(link->tls)));
     }
 }
 
@@ -308,7 +310,8 @@ static void take_tls(struct tr_callback_link *link, const char *bytes, size_t si
         if (state == TR_TLS_FAILED)
             tr_say(TR_INFO, "TLS with %.*s failed: %s", (int)link->pool->origin.size,
                    link->pool->origin.text, tr_tls_fault(link->tls));
-        tr_callback_fail(link, TR_CALLBACK_UNREACHED, TR_FAULT_TLS);
+        tr_callback_fail(link, TR_CALLBACK_UNREACHED,
+                         tr_fault_of_certificate(tr_tls_verdict(link->tls)));
         return;
     }
     if (state == TR_TLS_READY && !link->is_ready) {

@@ -149,3 +149,8 @@ const char *tr_tls_fault(const struct tr_tls *tls)
 {
     return tls->fault;
 }
+
+long tr_tls_verdict(const struct tr_tls *tls)
+{
+    return SSL_get_verify_result(tls->ssl);
+}

@@ -31,5 +31,6 @@ bool tr_tls_write(struct tr_tls *tls, const char *bytes, size_t size);
 size_t tr_tls_read(struct tr_tls *tls, char *bytes, size_t cap);
 
 const char *tr_tls_fault(const struct tr_tls *tls);
+long tr_tls_verdict(const struct tr_tls *tls); /* on the certificate, by OpenSSL's numbers */
 
 #endif

@@ -18,11 +18,17 @@ struct tr_words tr_words_of(enum tr_result result)
         [TR_FACTOR_IS_FIXED] = {400, "the timer was made with another replication factor"},
         [TR_VERSION_AHEAD] = {400, "restore.version is of a time to come: this node's clock is "
                                    "behind that of the cluster the backup is of"},
+        [TR_NAME_TAKEN] = {409, "another timer has the id that this name stands for"},
+        [TR_NO_ZONE] = {400, "timing.zone is no zone that this node knows: names are those of the "
+                             "package tzdata, or UTC"},
+        [TR_NEVER_DUE] = {400, "timing says that it never pops"},
         [TR_RESYNC_INCOMPLETE] = {400, "node-for-replicas and cluster-view-id go together"},
         [TR_RESYNC_OTHER_VIEW] = {400,
                                   "this node has another cluster-view-id; GET /cluster tells it"},
         [TR_RESYNC_NO_NODE] = {400, "node-for-replicas is no node of this cluster"},
         [TR_STARTING] = {503, "the node is starting"},
+        [TR_OLDER_MEMBER] = {503, "a node of the cluster is of an older version, which cannot hold "
+                                  "such a timer: upgrade it first"},
         [TR_STOPPING] = {503, "the node is stopping"},
         [TR_CLOCK_AHEAD] = {503, "this node's clock is ahead of the others'"},
         [TR_DISK_FULL] = {507, "the disk is full"},
