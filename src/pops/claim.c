@@ -259,8 +259,11 @@ bool tr_claim_is_held(const struct tr_pops *pops, const struct tr_head *record)
     uint64_t more_ms = is_stopping && !claimed->is_open ? TR_HOLD_MS : 0;
     bool is_there =
         claimed->peer == 0 || (peer->is_up && peer->incarnation == claimed->incarnation);
-    bool is_held = claimed->until_ms + more_ms > pops->time->now_ms && is_there &&
-                   tr_order_compare(&claimed->order, &order) >= 0; /* higher: it is on its way */
+    int above = tr_order_compare(&claimed->order, &order); /* above 0: it is on its way */
+    bool is_held = claimed->until_ms + more_ms > pops->time->now_ms && is_there && above >= 0;
+    /* The record had only moved on, which this node has heard of since: it pops here in turn. */
+    if (above == 0 && claimed->is_moved && tr_set_has(record, 0))
+        is_held = false;
     if (is_held && claimed->is_open)
         tr_cover(pops->trial, RULE_UNDECIDED);
     return is_held || is_in_backlog(pops, record);

@@ -184,7 +184,7 @@ static void give_way(struct tr_replication *replication, uint16_t peer, const st
         tr_order_compare(&held.order, &order) >= 0)
         return;
     if (tr_is_same_write(&held, named) && named->order.sequence == held.order.sequence) {
-        tr_hold_ahead(replication, peer, named);
+        tr_hold_moved(replication, peer, named);
         tr_rebalance_look(replication, ref, &held, false); /* it is sent to `peer` from now on */
         return;
     }

@@ -25,12 +25,14 @@ static struct tr_recent_note *note_hold(struct tr_replication *replication, uint
     note->is_open = false;
     note->is_past = false;
     note->is_ahead = false;
+    note->is_moved = false;
     return note;
 }
 
 /* Notes that `peer` acts on this order, and returns the note. NULL: a note of a higher order, or of
  * a higher undecided write, stays instead; or the table is full, and for a while all is held back
- * for `peer`. */
+ * for `peer`. The note that stays may stand for a claim, too, from then on: it does not merely say
+ * any more that the record has moved. */
 static struct tr_recent_note *hear(struct tr_replication *replication, uint16_t peer,
                                    const struct tr_head *record)
 {
@@ -43,6 +45,7 @@ static struct tr_recent_note *hear(struct tr_replication *replication, uint16_t 
         tr_mono_ms until_ms = replication->time->now_ms + TR_HOLD_MS;
         tr_recent_keep(&replication->held, held,
                        until_ms > held->until_ms ? until_ms : held->until_ms);
+        held->is_moved = false;
         if (above == 0) { /* who said so first may go; this one has the record, too */
             held->peer = peer;
             held->incarnation = replication->cluster->peers[peer].incarnation;
@@ -81,6 +84,29 @@ void tr_hold_ahead(struct tr_replication *replication, uint16_t peer, const stru
         return;
     note->is_ahead = true;
     tr_recent_keep(&replication->held, note, replication->time->now_ms + TR_FRAME_LIFE_MS);
+}
+
+/* Whether a note, which may be about to give way to another one, holds back the pop that `record`
+ * stands for: it is claimed, say. Of a node that stops a claim is heeded for a while after it has
+ * run out. */
+static bool holds_already(const struct tr_replication *replication, const struct tr_head *record)
+{
+    const struct tr_recent_note *note = tr_recent_find(&replication->held, &record->key);
+    struct tr_order order = record->order;
+    if (note == NULL || note->is_moved || note->until_ms + TR_HOLD_MS <= replication->time->now_ms)
+        return false;
+    order.moves = note->is_past ? UINT32_MAX : 0; /* wherever it belongs by now */
+    return tr_order_compare(&note->order, &order) >= 0;
+}
+
+void tr_hold_moved(struct tr_replication *replication, uint16_t peer, const struct tr_head *record)
+{
+    TR_ASSERT(tr_is_other(replication, peer));
+    bool says_more = holds_already(replication, record);
+    tr_hold_ahead(replication, peer, record);
+    struct tr_recent_note *note = tr_recent_find(&replication->held, &record->key);
+    if (note != NULL && note->is_ahead)
+        note->is_moved = !says_more;
 }
 
 uint16_t tr_hold_who_is_ahead(const struct tr_replication *replication,

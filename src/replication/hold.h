@@ -28,6 +28,11 @@ void tr_hold_past(struct tr_replication *replication, uint16_t peer, const struc
  * that have the higher one. */
 void tr_hold_ahead(struct tr_replication *replication, uint16_t peer, const struct tr_head *head);
 
+/* `peer` has dropped this higher order of a record that had only moved, so others have it. If that
+ * very state comes, and its replica set names this node, it pops here in turn: there is nothing to
+ * leave to others then, unless a note that was there before, or comes later, says more. */
+void tr_hold_moved(struct tr_replication *replication, uint16_t peer, const struct tr_head *head);
+
 /* The node that said that it has an order above this one; or TR_MEMBER_NONE. */
 uint16_t tr_hold_who_is_ahead(const struct tr_replication *replication, const struct tr_head *head);
 

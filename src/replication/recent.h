@@ -23,6 +23,7 @@ struct tr_recent_note {
     bool is_open;         /* `peer` coordinates a write of this order, and has yet to decide it */
     bool is_past;         /* `peer` has popped: this order is the outcome */
     bool is_ahead;        /* `peer` has this order, which is not stored here */
+    bool is_moved;        /* ... and nothing else: the record has only moved on to this order */
 };
 
 struct tr_recent {
