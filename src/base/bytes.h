@@ -15,6 +15,8 @@
 
 #define TR_VARINT_MAX 10 /* bytes of a 64-bit varint */
 
+#define TR_IS_LITTLE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+
 _Static_assert(7 * (TR_VARINT_MAX - 1) < 64 && 7 * TR_VARINT_MAX >= 64, "seven bits a byte");
 
 struct tr_writer {
@@ -29,6 +31,32 @@ struct tr_reader {
     const uint8_t *end;
     bool is_short; /* something was missing or no varint; everything read since is 0 */
 };
+
+/* Fixed fields at a known place. What most of them are is one access of memory, which compilers do
+ * not make of a loop over its bytes. */
+static inline uint64_t tr_load(const uint8_t *bytes, size_t size)
+{
+    TR_ASSERT(size <= sizeof(uint64_t));
+    uint64_t value = 0;
+    if (TR_IS_LITTLE && size == sizeof value) {
+        memcpy(&value, bytes, sizeof value);
+        return value;
+    }
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)bytes[i] << 8 * i;
+    return value;
+}
+
+static inline void tr_store(uint8_t *bytes, uint64_t value, size_t size)
+{
+    TR_ASSERT(size <= sizeof value);
+    if (TR_IS_LITTLE && size == sizeof value) {
+        memcpy(bytes, &value, sizeof value);
+        return;
+    }
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(value >> 8 * i);
+}
 
 static inline struct tr_writer tr_writer_on(void *bytes, size_t cap)
 {
@@ -61,27 +89,8 @@ static inline void tr_put_number(struct tr_writer *writer, uint64_t value, size_
         writer->is_full = true;
         return;
     }
-    for (size_t i = 0; i < size; i++)
-        writer->bytes[writer->size + i] = (uint8_t)(value >> 8 * i);
+    tr_store(writer->bytes + writer->size, value, size);
     writer->size += size;
-}
-
-static inline void tr_put_varint(struct tr_writer *writer, uint64_t value)
-{
-    uint8_t bytes[TR_VARINT_MAX];
-    size_t size = 0;
-    while (value >= 0x80) {
-        bytes[size++] = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    bytes[size++] = (uint8_t)value;
-    tr_put_bytes(writer, bytes, size);
-}
-
-static inline void tr_put_span(struct tr_writer *writer, struct tr_span span)
-{
-    tr_put_varint(writer, span.size);
-    tr_put_bytes(writer, span.text, span.size);
 }
 
 static inline size_t tr_varint_size(uint64_t value)
@@ -90,6 +99,27 @@ static inline size_t tr_varint_size(uint64_t value)
     for (; value >= 0x80; value >>= 7)
         size++;
     return size;
+}
+
+/* Byte by byte to where it belongs: one that is put together elsewhere and copied in one piece
+ * makes the processor wait until all of its bytes are in the cache. */
+static inline void tr_put_varint(struct tr_writer *writer, uint64_t value)
+{
+    size_t size = writer->size;
+    if (writer->is_full || writer->cap - size < tr_varint_size(value)) {
+        writer->is_full = true;
+        return;
+    }
+    for (; value >= 0x80; value >>= 7)
+        writer->bytes[size++] = (uint8_t)(value | 0x80);
+    writer->bytes[size++] = (uint8_t)value;
+    writer->size = size;
+}
+
+static inline void tr_put_span(struct tr_writer *writer, struct tr_span span)
+{
+    tr_put_varint(writer, span.size);
+    tr_put_bytes(writer, span.text, span.size);
 }
 
 static inline const uint8_t *tr_get_bytes(struct tr_reader *reader, size_t size)
@@ -108,10 +138,7 @@ static inline uint64_t tr_get_number(struct tr_reader *reader, size_t size)
 {
     TR_ASSERT(size <= sizeof(uint64_t));
     const uint8_t *bytes = tr_get_bytes(reader, size);
-    uint64_t value = 0;
-    for (size_t i = 0; bytes != NULL && i < size; i++)
-        value |= (uint64_t)bytes[i] << 8 * i;
-    return value;
+    return bytes != NULL ? tr_load(bytes, size) : 0;
 }
 
 static inline uint64_t tr_get_varint(struct tr_reader *reader)
@@ -139,23 +166,6 @@ static inline struct tr_span tr_get_span(struct tr_reader *reader)
         reader->is_short = true;
     const uint8_t *bytes = reader->is_short ? NULL : tr_get_bytes(reader, (size_t)size);
     return (struct tr_span){(const char *)bytes, bytes == NULL ? 0 : (size_t)size};
-}
-
-/* Fixed fields at a known place. */
-static inline uint64_t tr_load(const uint8_t *bytes, size_t size)
-{
-    TR_ASSERT(size <= sizeof(uint64_t));
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)bytes[i] << 8 * i;
-    return value;
-}
-
-static inline void tr_store(uint8_t *bytes, uint64_t value, size_t size)
-{
-    TR_ASSERT(size <= sizeof value);
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)(value >> 8 * i);
 }
 
 #endif

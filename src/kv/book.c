@@ -190,13 +190,33 @@ size_t tr_kv_book_memory(const struct tr_kv_book *book, tr_ref ref)
 
 tr_ref tr_kv_book_find(const struct tr_kv_book *book, struct tr_span key, uint64_t hash)
 {
-    struct tr_index_walk walk = tr_index_seek(&book->index, hash);
+    struct tr_index_walk walk = tr_index_seek_like(&book->index, hash);
     tr_ref ref = TR_ARENA_NONE;
     while (tr_index_next_like(&walk, hash, &ref)) {
         if (tr_span_equals(tr_kv_book_key(book, ref), key))
             return ref;
     }
     return TR_ARENA_NONE;
+}
+
+static void fetch_pair(const struct tr_kv_book *book, uint64_t hash)
+{
+    struct tr_index_walk walk = tr_index_seek_like(&book->index, hash);
+    tr_ref ref = TR_ARENA_NONE;
+    if (!tr_index_next_like(&walk, hash, &ref))
+        return;
+    __builtin_prefetch(bytes_at(book, ref));
+    __builtin_prefetch(bytes_at(book, ref) + TR_CACHE_LINE);
+}
+
+void tr_kv_book_fetch(const struct tr_kv_book *book, const uint64_t *hashes, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        tr_index_fetch_page(&book->index, hashes[i]);
+    for (unsigned i = 0; i < count; i++)
+        tr_index_fetch_slot(&book->index, hashes[i]);
+    for (unsigned i = 0; i < count; i++)
+        fetch_pair(book, hashes[i]);
 }
 
 /* ---- changing ---- */

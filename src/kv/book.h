@@ -32,6 +32,10 @@ static inline uint64_t tr_kv_hash(struct tr_span key)
 /* TR_ARENA_NONE if there is none. */
 tr_ref tr_kv_book_find(const struct tr_kv_book *book, struct tr_span key, uint64_t hash);
 
+/* Has the cache fetch what finding each of these keys reads: for a crowd of them the processor
+ * waits for memory a few times, and not a few times for each. */
+void tr_kv_book_fetch(const struct tr_kv_book *book, const uint64_t *hashes, unsigned count);
+
 /* Packs a pair into the place of `ref`, which is of the same key, or, if that is none, as a new
  * one. Returns where it is then; or TR_ARENA_NONE when there is no room, and nothing has changed.
  * Neither its value nor its callback may be in the book. */

@@ -29,27 +29,43 @@ static enum tr_merge admit(const struct tr_kv *kv, const struct tr_pair *pair)
 }
 
 /* A callback that is owed by now is owed whatever is written from now on; but what was written
- * before the key expired, and comes only now, has ended it. False: that it is owed cannot be
- * written down now. */
-static bool clear_expired(struct tr_kv *kv, tr_ref ref, uint64_t hash, const struct tr_pair *pair)
+ * before the key expired, and comes only now, has ended it. */
+static bool is_expired_before(const struct tr_kv *kv, const struct tr_pair *held,
+                              const struct tr_pair *pair)
 {
-    struct tr_pair held;
-    tr_kv_book_unpack(&kv->book, ref, &held);
-    bool is_it = held.version == pair->version && held.version_node == pair->version_node;
+    if (held->is_end || held->callback.size == 0)
+        return false;
+    bool is_it = held->version == pair->version && held->version_node == pair->version_node;
     tr_steady_ms written_ms = tr_clock_time_of(pair->version); /* by the clock of the cluster */
-    bool is_owed = !held.is_end && !is_it && held.callback.size > 0 &&
-                   tr_kv_has_expired(kv, held.expires_ms) &&
-                   written_ms > held.expires_ms + kv->cluster->ahead_ms;
-    if (is_owed && held.version < kv->floor) /* unless it was flushed before it expired */
+    return !is_it && tr_kv_has_expired(kv, held->expires_ms) &&
+           written_ms > held->expires_ms + kv->cluster->ahead_ms;
+}
+
+/* False: that its callback is owed cannot be written down now. */
+static bool clear_expired(struct tr_kv *kv, tr_ref ref, uint64_t hash, const struct tr_pair *held)
+{
+    if (held->version < kv->floor) /* it was flushed before it expired, or it is owed */
         return tr_kv_expire_flushed(kv, ref, true);
-    return !is_owed || tr_kv_expire(kv, ref, hash, true);
+    return tr_kv_expire(kv, ref, hash, true);
+}
+
+struct tr_kv_place tr_kv_place(const struct tr_kv *kv, struct tr_span key)
+{
+    uint64_t hash = tr_kv_hash(key);
+    return (struct tr_kv_place){hash, tr_kv_book_find(&kv->book, key, hash)};
 }
 
 enum tr_merge tr_kv_merge(struct tr_kv *kv, const struct tr_pair *pair, uint64_t *batch)
 {
+    return tr_kv_merge_at(kv, tr_kv_place(kv, pair->key), pair, batch);
+}
+
+enum tr_merge tr_kv_merge_at(struct tr_kv *kv, struct tr_kv_place place, const struct tr_pair *pair,
+                             uint64_t *batch)
+{
     TR_ASSERT(pair->key.size <= TR_KEY_MAX && pair->value.size <= TR_VALUE_MAX);
-    uint64_t hash = tr_kv_hash(pair->key);
-    tr_ref ref = tr_kv_book_find(&kv->book, pair->key, hash);
+    uint64_t hash = place.hash;
+    tr_ref ref = place.ref;
     struct tr_pair held;
     *batch = tr_kv_written(kv, hash);
     if (pair->version < kv->floor)
@@ -63,9 +79,11 @@ enum tr_merge tr_kv_merge(struct tr_kv *kv, const struct tr_pair *pair, uint64_t
                        held.version_node == pair->version_node;
         if (is_owed && !tr_kv_owe_too(kv, ref))
             return TR_MERGE_FULL; /* whoever said so says it again, or that it is made by then */
-        if (!is_owed && !clear_expired(kv, ref, hash, pair))
+        bool is_expired = !is_owed && is_expired_before(kv, &held, pair);
+        if (is_expired && !clear_expired(kv, ref, hash, &held))
             return TR_MERGE_AGAIN;
-        ref = tr_kv_book_find(&kv->book, pair->key, hash);
+        if (is_owed || is_expired) /* it may be gone, or a tombstone at another place */
+            ref = tr_kv_book_find(&kv->book, pair->key, hash);
     }
     enum tr_merge merge = admit(kv, pair);
     if (merge != TR_MERGE_STORED)
@@ -81,12 +99,16 @@ enum tr_merge tr_kv_merge(struct tr_kv *kv, const struct tr_pair *pair, uint64_t
 
 bool tr_kv_look(const struct tr_kv *kv, struct tr_span key, struct tr_pair *pair, uint64_t *batch)
 {
-    uint64_t hash = tr_kv_hash(key);
-    tr_ref ref = tr_kv_book_find(&kv->book, key, hash);
-    *batch = tr_kv_written(kv, hash);
-    if (ref == TR_ARENA_NONE || tr_kv_book_version(&kv->book, ref) < kv->floor)
+    return tr_kv_look_at(kv, tr_kv_place(kv, key), pair, batch);
+}
+
+bool tr_kv_look_at(const struct tr_kv *kv, struct tr_kv_place place, struct tr_pair *pair,
+                   uint64_t *batch)
+{
+    *batch = tr_kv_written(kv, place.hash);
+    if (place.ref == TR_ARENA_NONE || tr_kv_book_version(&kv->book, place.ref) < kv->floor)
         return false;
-    tr_kv_book_unpack(&kv->book, ref, pair);
+    tr_kv_book_unpack(&kv->book, place.ref, pair);
     return true;
 }
 

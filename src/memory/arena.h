@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define TR_CACHE_LINE    64u
 #define TR_ARENA_UNIT    16u
 #define TR_ARENA_BLOCK   65536u
 #define TR_ARENA_LEAST   ((size_t)1 << 20)

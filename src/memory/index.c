@@ -62,11 +62,17 @@ bool tr_index_init(struct tr_index *index, struct tr_arena *arena, const void *o
     return true;
 }
 
+/* About where a tag is. */
+static uint32_t guess(const struct page *page, uint32_t tag)
+{
+    uint32_t offset = page->depth == 0 ? tag : tag << page->depth;
+    return (uint32_t)((uint64_t)offset * page->count >> 32);
+}
+
 /* The first slot whose tag is at least `tag`. */
 static uint32_t find_tag(const struct page *page, uint32_t tag)
 {
-    uint32_t offset = page->depth == 0 ? tag : tag << page->depth;
-    uint32_t at = (uint32_t)((uint64_t)offset * page->count >> 32);
+    uint32_t at = guess(page, tag);
     while (at < page->count && page->slots[at].tag < tag)
         at++;
     while (at > 0 && page->slots[at - 1].tag >= tag)
@@ -186,6 +192,23 @@ struct tr_index_walk tr_index_seek(const struct tr_index *index, uint64_t hash)
     uint64_t entry = entry_of(index, hash);
     uint32_t slot = find_hash(index, page_at(index, entry), hash, false);
     return (struct tr_index_walk){index, entry, slot};
+}
+
+struct tr_index_walk tr_index_seek_like(const struct tr_index *index, uint64_t hash)
+{
+    uint64_t entry = entry_of(index, hash);
+    return (struct tr_index_walk){index, entry, find_tag(page_at(index, entry), tag_of(hash))};
+}
+
+void tr_index_fetch_page(const struct tr_index *index, uint64_t hash)
+{
+    __builtin_prefetch(page_at(index, entry_of(index, hash)));
+}
+
+void tr_index_fetch_slot(const struct tr_index *index, uint64_t hash)
+{
+    const struct page *page = page_at(index, entry_of(index, hash));
+    __builtin_prefetch(&page->slots[guess(page, tag_of(hash))]);
 }
 
 bool tr_index_next(struct tr_index_walk *walk, tr_ref *ref)

@@ -51,6 +51,14 @@ struct tr_index_walk {
 /* Starts at the first slot whose hash is at least `hash`. */
 struct tr_index_walk tr_index_seek(const struct tr_index *index, uint64_t hash);
 
+/* Starts at the first slot whose hash may be `hash`, for tr_index_next_like. */
+struct tr_index_walk tr_index_seek_like(const struct tr_index *index, uint64_t hash);
+
+/* Has the cache fetch what a seek reads first, and, called again for all of a crowd when that has
+ * come, what it reads then: the waits for one are those for all. */
+void tr_index_fetch_page(const struct tr_index *index, uint64_t hash);
+void tr_index_fetch_slot(const struct tr_index *index, uint64_t hash);
+
 /* The next slot; false at the end. */
 bool tr_index_next(struct tr_index_walk *walk, tr_ref *ref);
 

@@ -21,12 +21,12 @@ static const struct tr_span no_list = {NULL, 0};
 /* ---- going on ---- */
 
 static void ask_target(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
-                       struct tr_target *target, const struct tr_pair *pair)
+                       struct tr_target *target, const struct tr_written *written)
 {
     target->state = TARGET_ASKED;
     operation->asked_ms = quorum->time->now_ms;
     if (tr_quorum_is_write(operation))
-        tr_write_ask(quorum, operation, target, pair);
+        tr_write_ask(quorum, operation, target, written);
     else
         tr_read_ask_target(quorum, operation, target);
     operation->has_failed |= target->state == TARGET_FAILED;
@@ -41,21 +41,34 @@ static bool has_chosen(const struct tr_quorum_operation *operation)
     return false;
 }
 
+/* `written` may be NULL: it is what the operation has kept. */
+static void ask_once(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
+                     const struct tr_written *written)
+{
+    struct tr_written kept;
+    if (written == NULL && tr_quorum_is_write(operation)) {
+        bool has_pair = tr_quorum_pair(quorum, operation, &kept.pair);
+        TR_ASSERT(has_pair);
+        kept.has_place = false;
+        written = &kept;
+    }
+    for (uint32_t i = 0; i < operation->target_count; i++) {
+        if (operation->targets[i].state == TARGET_CHOSEN)
+            ask_target(quorum, operation, &operation->targets[i], written);
+    }
+}
+
 /* Asks those who were chosen, and others for those who cannot be asked. */
-static void ask_chosen(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
+static void ask_chosen(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
+                       const struct tr_written *written)
 {
     struct tr_span key;
-    struct tr_pair pair;
     do {
         operation->has_failed = false;
         if (!has_chosen(operation))
             continue;
-        bool has_pair = !tr_quorum_is_write(operation) || tr_quorum_pair(quorum, operation, &pair);
-        TR_ASSERT(has_pair);
-        for (uint32_t i = 0; i < operation->target_count; i++) {
-            if (operation->targets[i].state == TARGET_CHOSEN)
-                ask_target(quorum, operation, &operation->targets[i], &pair);
-        }
+        ask_once(quorum, operation, written);
+        written = NULL; /* the book may have changed */
     } while (operation->has_failed && tr_quorum_key(quorum, operation, &key) &&
              tr_quorum_choose_more(quorum, operation, key));
 }
@@ -105,7 +118,7 @@ static void go_on(struct tr_quorum *quorum, struct tr_quorum_operation *operatio
     struct tr_span key;
     if (operation->has_failed && tr_quorum_key(quorum, operation, &key))
         tr_quorum_choose_more(quorum, operation, key);
-    ask_chosen(quorum, operation);
+    ask_chosen(quorum, operation, NULL);
     switch (operation->kind) {
     case QUORUM_WRITE:
         tr_write_go_on(quorum, operation, out);
@@ -168,12 +181,15 @@ static uint16_t first_healthy(const struct tr_quorum *quorum, struct tr_span key
     return TR_MEMBER_NONE;
 }
 
+/* `written` is what it writes, until the book changes. */
 static bool begin_write(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
-                        const struct tr_key_command *command)
+                        const struct tr_key_command *command, struct tr_written *written)
 {
     struct tr_pair held;
     uint64_t batch = 0;
-    bool has_any = tr_kv_look(quorum->kv, command->key, &held, &batch);
+    written->place = tr_kv_place(quorum->kv, command->key);
+    written->has_place = true;
+    bool has_any = tr_kv_look_at(quorum->kv, written->place, &held, &batch);
     uint64_t above = has_any && held.version > quorum->kv->floor ? held.version : quorum->kv->floor;
     bool is_past = command->expiry == TR_EXPIRY_AT && command->callback.size == 0 &&
                    command->expires_ms <= quorum->time->steady_ms;
@@ -192,15 +208,19 @@ static bool begin_write(struct tr_quorum *quorum, struct tr_quorum_operation *op
     }
     operation->result.version = pair.version;
     operation->result.expires_ms = is_past ? TR_NEVER : pair.expires_ms;
+    written->pair = pair;
+    /* What ends is encoded with what is owed for it, and no time is encoded beyond the last one. */
+    written->is_whole =
+        !pair.is_end && (pair.expires_ms == TR_NEVER || pair.expires_ms <= TR_TIME_MAX);
     return tr_quorum_keep_pair(quorum, operation, &pair);
 }
 
 /* False: there is no memory for it. */
 static bool begin(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
-                  const struct tr_key_command *command)
+                  const struct tr_key_command *command, struct tr_written *written)
 {
     bool is_kept = operation->kind == QUORUM_WRITE
-                       ? begin_write(quorum, operation, command)
+                       ? begin_write(quorum, operation, command, written)
                        : tr_quorum_keep_command(quorum, operation, command);
     if (!is_kept)
         return false;
@@ -257,14 +277,16 @@ bool tr_quorum_ask(struct tr_quorum *quorum, uint64_t token, const struct tr_key
     TR_ASSERT(operation != NULL);
     operation->token = token;
     operation->result = *result;
-    bool is_begun = begin(quorum, operation, command) &&
+    struct tr_written written = {.is_whole = false};
+    bool is_begun = begin(quorum, operation, command, &written) &&
                     (first == 0 || send_call(quorum, operation, command, first));
     if (!is_begun) {
         tr_quorum_end(quorum, operation);
         return refuse(result, TR_MEMORY_FULL);
     }
     if (kind != QUORUM_CALL)
-        ask_chosen(quorum, operation); /* in this step, so that what follows comes after it */
+        /* In this step, so that what follows comes after it. */
+        ask_chosen(quorum, operation, written.is_whole ? &written : NULL);
     /* A write that all were sent goes on when they answer; all others may go on at once. */
     bool is_sent =
         operation->kind == QUORUM_WRITE && operation->target_count > 0 && !operation->has_failed;
@@ -282,8 +304,8 @@ void tr_quorum_call(struct tr_quorum *quorum, uint16_t peer, uint64_t number,
         operation = tr_quorum_new(quorum, QUORUM_MODIFY);
         operation->for_peer = peer;
         operation->for_operation = number;
-        if (begin(quorum, operation, command)) {
-            ask_chosen(quorum, operation);
+        if (begin(quorum, operation, command, NULL)) {
+            ask_chosen(quorum, operation, NULL);
             quorum->look_ms = quorum->time->now_ms;
             return;
         }
@@ -334,7 +356,7 @@ static void call_again(struct tr_quorum *quorum, struct tr_quorum_operation *ope
         operation->target_count = 0;
         tr_quorum_chain(quorum, operation, command.key);
         tr_modify_begin(quorum, operation);
-        ask_chosen(quorum, operation);
+        ask_chosen(quorum, operation, NULL);
     } else if (first == TR_MEMBER_NONE || !send_call(quorum, operation, &command, first)) {
         tr_quorum_refuse(quorum, operation, TR_NO_NODE_UP, out);
         tr_quorum_end(quorum, operation);

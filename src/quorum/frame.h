@@ -59,14 +59,18 @@ struct tr_key_entry {
     struct tr_pair pair; /* of those that have none: its key alone */
     struct tr_pair_order known; /* the order that is meant */
     struct tr_pair_order since;
-    struct tr_key_command command; /* of CALL */
-    struct tr_key_result result;   /* of RESULT */
-    uint64_t from;                 /* of RANGE, TELL, SCAN: hashes, */
-    uint64_t to;                   /* both inclusive; of PAGE: how far it goes */
-    uint64_t sum;
-    uint64_t count;
-    bool is_equal;         /* of TELL: nothing differs */
-    struct tr_reader list; /* of TELL and PAGE: `count` keys, by tr_keys_get_listed */
+    bool is_equal;                     /* of TELL: nothing differs */
+    union {                            /* it is cleared for every entry, so it is to be small */
+        struct tr_key_command command; /* of CALL */
+        struct tr_key_result result;   /* of RESULT */
+        struct {
+            uint64_t from; /* of RANGE, TELL, SCAN: hashes, */
+            uint64_t to;   /* both inclusive; of PAGE: how far it goes */
+            uint64_t sum;
+            uint64_t count;
+            struct tr_reader list; /* of TELL and PAGE: `count` keys, by tr_keys_get_listed */
+        };
+    };
 };
 
 /* The head, behind that of tr_frame_put. */

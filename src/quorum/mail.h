@@ -17,6 +17,9 @@
 bool tr_mail_send(struct tr_quorum *quorum, uint16_t peer, const struct tr_key_entry *entry,
                   struct tr_span list);
 
+/* The same of an entry that was encoded before. */
+bool tr_mail_send_again(struct tr_quorum *quorum, uint16_t peer, tr_ref piece);
+
 /* Whether there is room for what somebody waits for beside records in bulk. */
 bool tr_mail_has_room(const struct tr_quorum *quorum, uint16_t peer);
 

@@ -44,28 +44,29 @@ static void unlink_one(struct tr_quorum *quorum, const struct tr_quorum_operatio
 struct tr_quorum_operation *tr_quorum_new(struct tr_quorum *quorum, enum tr_quorum_kind kind)
 {
     uint32_t index = quorum->operation_free;
-    if (index != NONE)
+    if (index != NONE) {
         quorum->operation_free = quorum->operations[index].next;
-    else if (quorum->operation_fresh < quorum->config.operations_max)
+        tr_quorum_fetch(quorum, quorum->operation_free); /* the next command is not far */
+    } else if (quorum->operation_fresh < quorum->config.operations_max) {
         index = quorum->operation_fresh++;
-    else
+    } else {
         return NULL;
+    }
     struct tr_quorum_operation *operation = &quorum->operations[index];
     const struct tr_log *log = quorum->log;
     if (quorum->operation_next == 0 && log->incarnation_count > 0) /* none of an earlier start */
         quorum->operation_next = (log->incarnations[log->incarnation_count - 1].number & 0xfff)
                                  << 32;
-    *operation = (struct tr_quorum_operation){
-        .kind = kind,
-        .number = (++quorum->operation_next << 16) | index,
-        .roster_id = quorum->roster_id,
-        .begun_ms = quorum->time->now_ms,
-        .asked_ms = quorum->time->now_ms,
-        .look_ms = quorum->time->now_ms + TR_SILENT_MS + 2 * tr_peers_trip(quorum->cluster),
-        .command = TR_ARENA_NONE,
-        .pair = TR_ARENA_NONE,
-        .value = TR_ARENA_NONE,
-    };
+    memset(operation, 0, offsetof(struct tr_quorum_operation, targets));
+    operation->kind = kind;
+    operation->number = (++quorum->operation_next << 16) | index;
+    operation->roster_id = quorum->roster_id;
+    operation->begun_ms = quorum->time->now_ms;
+    operation->asked_ms = quorum->time->now_ms;
+    operation->look_ms = quorum->time->now_ms + TR_SILENT_MS + 2 * tr_peers_trip(quorum->cluster);
+    operation->command = TR_ARENA_NONE;
+    operation->pair = TR_ARENA_NONE;
+    operation->value = TR_ARENA_NONE;
     link_last(quorum, index);
     quorum->operation_count++;
     return operation;
@@ -150,7 +151,8 @@ void tr_quorum_end(struct tr_quorum *quorum, struct tr_quorum_operation *operati
 bool tr_quorum_keep_pair(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
                          const struct tr_pair *pair)
 {
-    struct tr_key_entry entry = {.kind = TR_KEYS_WRITE, .pair = *pair};
+    struct tr_key_entry entry = {
+        .kind = TR_KEYS_WRITE, .operation = operation->number, .pair = *pair};
     tr_ref piece = tr_mail_encode(quorum, &entry, no_list);
     if (piece == TR_ARENA_NONE)
         return false;

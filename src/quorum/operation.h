@@ -15,6 +15,7 @@
 #ifndef TR_QUORUM_OPERATION_H
 #define TR_QUORUM_OPERATION_H
 
+#include "kv/merge.h"
 #include "quorum/quorum.h"
 
 #define TR_SILENT_MS      250
@@ -53,9 +54,17 @@ void tr_quorum_answer(struct tr_quorum *quorum, struct tr_quorum_operation *oper
 void tr_quorum_refuse(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
                       enum tr_result refusal, struct tr_effects *out);
 
+/* What a write stores; and where the book has its key, as far as that is known. */
+struct tr_written {
+    struct tr_pair pair;
+    struct tr_kv_place place;
+    bool has_place;
+    bool is_whole; /* it is what others will decode */
+};
+
 /* The kinds of operations: asks a target, hears what it says, and goes on if it can. */
 void tr_write_ask(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
-                  struct tr_target *target, const struct tr_pair *pair);
+                  struct tr_target *target, const struct tr_written *written);
 void tr_write_heard(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
                     struct tr_target *target, const struct tr_key_entry *entry);
 void tr_write_go_on(struct tr_quorum *quorum, struct tr_quorum_operation *operation,

@@ -97,10 +97,10 @@ struct tr_quorum_operation {
     struct tr_pair_order best;  /* of a read: the newest that was heard of, */
     struct tr_pair_order kept;  /* and the order of the pair that is kept */
     struct tr_key_result result;
-    uint32_t target_count;
-    struct tr_target targets[TR_TARGETS_MAX];
     uint32_t next; /* of those under way, or of the free ones */
     uint32_t previous;
+    uint32_t target_count;
+    struct tr_target targets[TR_TARGETS_MAX]; /* the last: what is not used is not touched */
 };
 
 /* How far this node is with another one. By member. */
@@ -186,8 +186,11 @@ struct tr_scan {
 };
 
 struct tr_mailbox {
-    struct tr_fifo mail; /* pieces: encoded entries */
+    struct tr_fifo mail; /* pieces: encoded entries, each piece under one roster */
     size_t bytes;
+    tr_ref open;      /* the last piece, if it may take more: */
+    size_t open_room; /* so many bytes in all, */
+    uint64_t open_roster_id;
 };
 
 /* An answer, or an own copy, that is to be durable first. */
@@ -196,7 +199,9 @@ struct tr_promise {
     uint64_t operation;
     uint16_t peer;      /* 0: this node itself */
     uint64_t roster_id; /* under which it is answered */
-    tr_ref piece;       /* the answer, encoded */
+    tr_ref piece;       /* the answer, encoded; or, of one without a pair, */
+    enum tr_key_answer answer;
+    struct tr_pair_order known;
 };
 
 struct tr_quorum_config {
@@ -241,6 +246,18 @@ struct tr_quorum {
     tr_ref spent[TR_EFFECTS_MAX]; /* what effects of the last step point to */
     uint32_t spent_count;
 };
+
+/* Has the cache fetch an operation that is to be begun, or that an answer will be about; by the low
+ * bits of its number. */
+static inline void tr_quorum_fetch(const struct tr_quorum *quorum, uint64_t number)
+{
+    uint64_t index = number & 0xffff;
+    const char *bytes = (const char *)&quorum->operations[index];
+    if (index >= quorum->operation_fresh)
+        return;
+    for (size_t at = 0; at < offsetof(struct tr_quorum_operation, targets[2]); at += TR_CACHE_LINE)
+        __builtin_prefetch(bytes + at);
+}
 
 /* Whether commands on keys go to more nodes than this one. */
 static inline bool tr_quorum_is_needed(const struct tr_quorum *quorum)

@@ -10,6 +10,8 @@
 #include "quorum/scan.h"
 #include "quorum/strays.h"
 
+#define AHEAD 16 /* entries of a frame that are read before the first of them is taken */
+
 static const struct tr_span no_list = {NULL, 0};
 
 /* ---- answering ---- */
@@ -79,7 +81,8 @@ static bool hear_write(struct tr_quorum *quorum, uint16_t peer, struct tr_key_en
     uint64_t batch = 0;
     bool is_counted = is_of_client(entry);
     tr_clock_hear(quorum->cluster, entry->pair.version);
-    bool has_any = tr_kv_look(quorum->kv, entry->pair.key, &held, &batch);
+    struct tr_kv_place place = tr_kv_place(quorum->kv, entry->pair.key);
+    bool has_any = tr_kv_look_at(quorum->kv, place, &held, &batch);
     if (has_any && is_overtaken(entry, &held)) {
         answer_durable(quorum, peer, entry->operation, TR_ANSWER_ABOVE, &held, true, batch);
         return true;
@@ -93,7 +96,7 @@ static bool hear_write(struct tr_quorum *quorum, uint16_t peer, struct tr_key_en
     }
     if (!tr_mail_can_promise(quorum))
         return false;
-    enum tr_merge merge = tr_kv_merge(quorum->kv, &entry->pair, &batch);
+    enum tr_merge merge = tr_kv_merge_at(quorum->kv, place, &entry->pair, &batch);
     if (merge == TR_MERGE_AGAIN)
         return false;
     if (merge == TR_MERGE_FULL) {
@@ -232,11 +235,46 @@ static void put_off(struct tr_quorum *quorum, uint16_t peer, const struct tr_key
     }
 }
 
+/* The next entries of a frame, AHEAD of them unless it has no more, or what follows is broken. */
+static unsigned read_ahead(struct tr_reader *in, const struct tr_key_frame *head,
+                           tr_steady_ms now_ms, struct tr_key_entry entries[AHEAD])
+{
+    unsigned count = 0;
+    while (count < AHEAD && tr_keys_get(in, head, now_ms, &entries[count]))
+        count++;
+    return count;
+}
+
+/* What taking them will read is fetched while they wait. */
+static void fetch(const struct tr_quorum *quorum, const struct tr_key_entry *entries,
+                  unsigned count)
+{
+    uint64_t hashes[AHEAD];
+    unsigned keys = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (entries[i].kind == TR_KEYS_WRITE || entries[i].kind == TR_KEYS_ASK)
+            hashes[keys++] = tr_kv_hash(entries[i].pair.key);
+        else if (entries[i].kind == TR_KEYS_ANSWER || entries[i].kind == TR_KEYS_RESULT)
+            tr_quorum_fetch(quorum, entries[i].operation);
+    }
+    tr_kv_book_fetch(&quorum->kv->book, hashes, keys);
+}
+
+static void take_or_put_off(struct tr_quorum *quorum, uint16_t peer, struct tr_key_entry *entry,
+                            bool is_same, struct tr_effects *out)
+{
+    bool is_list = entry->kind == TR_KEYS_TELL || entry->kind == TR_KEYS_PAGE; /* not put off */
+    bool is_behind = (quorum->later.count > 0 && is_request(entry)) ||
+                     (!is_list && !tr_effects_has_room(out, 16));
+    if (is_behind || !take(quorum, peer, entry, is_same, out))
+        put_off(quorum, peer, entry, is_same);
+}
+
 void tr_replica_keys(struct tr_quorum *quorum, uint16_t peer, struct tr_reader *in,
                      struct tr_effects *out)
 {
     struct tr_key_frame head;
-    struct tr_key_entry entry;
+    struct tr_key_entry entries[AHEAD];
     if (!tr_keys_get_head(in, &head)) {
         in->is_short = true;
         return;
@@ -244,13 +282,13 @@ void tr_replica_keys(struct tr_quorum *quorum, uint16_t peer, struct tr_reader *
     bool is_same = head.roster_id == quorum->roster_id;
     if (tr_breaks(quorum->trial, MUTANT_KEY_ARRIVAL))
         head.now_ms = quorum->time->steady_ms;
-    while (tr_keys_get(in, &head, quorum->time->steady_ms, &entry)) {
-        bool is_list = entry.kind == TR_KEYS_TELL || entry.kind == TR_KEYS_PAGE; /* not put off */
-        bool is_behind = (quorum->later.count > 0 && is_request(&entry)) ||
-                         (!is_list && !tr_effects_has_room(out, 16));
-        if (is_behind || !take(quorum, peer, &entry, is_same, out))
-            put_off(quorum, peer, &entry, is_same);
-    }
+    unsigned count = 0;
+    do {
+        count = read_ahead(in, &head, quorum->time->steady_ms, entries);
+        fetch(quorum, entries, count);
+        for (unsigned i = 0; i < count; i++)
+            take_or_put_off(quorum, peer, &entries[i], is_same, out);
+    } while (count == AHEAD);
 }
 
 void tr_replica_run(struct tr_quorum *quorum, struct tr_effects *out)

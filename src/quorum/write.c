@@ -12,10 +12,12 @@
 static const struct tr_span no_list = {NULL, 0};
 
 static void store_here(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
-                       struct tr_target *target, const struct tr_pair *pair)
+                       struct tr_target *target, const struct tr_written *written)
 {
     uint64_t batch = 0;
-    enum tr_merge merge = tr_kv_merge(quorum->kv, pair, &batch);
+    enum tr_merge merge = written->has_place
+                              ? tr_kv_merge_at(quorum->kv, written->place, &written->pair, &batch)
+                              : tr_kv_merge(quorum->kv, &written->pair, &batch);
     bool is_here = merge == TR_MERGE_STORED || merge == TR_MERGE_HELD || merge == TR_MERGE_ABOVE;
     if (!is_here || !tr_mail_promise_own(quorum, operation, batch))
         target->state = TARGET_FAILED;
@@ -26,6 +28,9 @@ static void store_here(struct tr_quorum *quorum, struct tr_quorum_operation *ope
 static bool send(struct tr_quorum *quorum, const struct tr_quorum_operation *operation,
                  const struct tr_target *target, const struct tr_pair *pair)
 {
+    /* What is kept is what is sent, but for a condition, and what is said of a callback by then. */
+    if (operation->kind == QUORUM_WRITE && !pair->is_end)
+        return tr_mail_send_again(quorum, target->member, operation->pair);
     struct tr_key_entry entry = {
         .kind = TR_KEYS_WRITE,
         .operation = operation->number,
@@ -38,11 +43,11 @@ static bool send(struct tr_quorum *quorum, const struct tr_quorum_operation *ope
 }
 
 void tr_write_ask(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
-                  struct tr_target *target, const struct tr_pair *pair)
+                  struct tr_target *target, const struct tr_written *written)
 {
     if (target->member == 0)
-        store_here(quorum, operation, target, pair);
-    else if (!send(quorum, operation, target, pair))
+        store_here(quorum, operation, target, written);
+    else if (!send(quorum, operation, target, &written->pair))
         target->state = TARGET_FAILED;
     target->may_have |= target->state != TARGET_FAILED;
     if (target->state == TARGET_FAILED && !target->is_hinted)

@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define ANSWERS_AHEAD   4
 #define GATHER_TURNS    2
 #define LINES_MS        2000
 #define REST_US         450 /* two of them and two syncs are what a write on two nodes takes */
@@ -122,6 +123,8 @@ static void carry_out(struct tr_daemon *daemon, const struct tr_effect *effect)
         return;
     case TR_EFFECT_KEY:
     case TR_EFFECT_KEY_PAGE:
+        if (effect + ANSWERS_AHEAD < daemon->effects->items + daemon->effects->count)
+            tr_resp_wait_fetch(daemon->server, effect + ANSWERS_AHEAD);
         tr_resp_wait_answer(daemon->server, effect);
         return;
     case TR_EFFECT_FIRE:

@@ -10,6 +10,9 @@
 #include <string.h>
 
 #define WAITS_EACH 1024
+#define SPARE_SIZE 512  /* bytes of a command, of which some are kept when they are over: */
+#define SPARES_MAX 2048 /* so many */
+#define CACHE_LINE 64
 #define INDEX_BITS 16 /* of a token: the command, */
 #define ASKED_BITS 24 /* and which of its questions */
 #define INDEX_MASK (((uint64_t)1 << INDEX_BITS) - 1)
@@ -49,6 +52,34 @@ static bool grow(struct tr_resp_waits *waits)
     return true;
 }
 
+/* Most commands are short, and as many are under way as there were before: they are taken from the
+ * heap once. */
+static struct tr_resp_wait *take_memory(struct tr_resp_waits *waits, size_t size)
+{
+    struct tr_resp_wait *wait = waits->spare;
+    if (size > SPARE_SIZE || wait == NULL) {
+        size = size > SPARE_SIZE ? size : SPARE_SIZE;
+        wait = malloc(size);
+        if (wait != NULL)
+            wait->size = size;
+        return wait;
+    }
+    waits->spare = wait->next;
+    waits->spare_count--;
+    return wait;
+}
+
+static void give_memory(struct tr_resp_waits *waits, struct tr_resp_wait *wait)
+{
+    if (wait->size > SPARE_SIZE || waits->spare_count == SPARES_MAX) {
+        free(wait);
+        return;
+    }
+    wait->next = waits->spare;
+    waits->spare = wait;
+    waits->spare_count++;
+}
+
 static void give_back(struct tr_server *server, struct tr_resp_wait *wait)
 {
     struct tr_resp_waits *waits = server->waits;
@@ -60,7 +91,7 @@ static void give_back(struct tr_server *server, struct tr_resp_wait *wait)
     waits->table[wait->index] = NULL;
     waits->free[waits->free_count++] = wait->index;
     waits->count--;
-    free(wait);
+    give_memory(waits, wait);
 }
 
 /* A copy of the command that was read last. NULL: no memory. */
@@ -73,15 +104,19 @@ static struct tr_resp_wait *take_copy(struct tr_server *server)
         size += command->arguments[i].size + 1;
     if (waits->free_count == 0 && (waits->cap >= TR_WAITS_MAX || !grow(waits)))
         return NULL;
-    struct tr_resp_wait *wait = malloc(size);
+    struct tr_resp_wait *wait = take_memory(waits, size);
     if (wait == NULL)
         return NULL;
-    *wait = (struct tr_resp_wait){.index = waits->free[--waits->free_count],
-                                  .generation = ++waits->generation & 0xffffff,
-                                  .arguments = (struct tr_span *)(wait + 1),
-                                  .count = command->count,
-                                  .asked_cap = 1};
+    size = wait->size;
+    /* What lies behind is written before it is read. */
+    memset(wait, 0, offsetof(struct tr_resp_wait, first));
+    wait->size = size;
+    wait->index = waits->free[--waits->free_count];
+    wait->generation = ++waits->generation & 0xffffff;
+    wait->arguments = (struct tr_span *)(wait + 1);
+    wait->count = command->count;
     wait->asked = &wait->first;
+    wait->asked_cap = 1;
     char *text = (char *)(wait->arguments + command->count);
     for (uint32_t i = 0; i < command->count; i++) {
         struct tr_span from = command->arguments[i];
@@ -352,12 +387,29 @@ static struct tr_resp_asked *find(struct tr_server *server, uint64_t token,
     return &(*wait)->asked[number];
 }
 
+static uint64_t token_of_effect(const struct tr_effect *effect)
+{
+    return effect->kind == TR_EFFECT_KEY_PAGE ? effect->of.key_page.token : effect->of.key.token;
+}
+
+void tr_resp_wait_fetch(const struct tr_server *server, const struct tr_effect *effect)
+{
+    const struct tr_resp_waits *waits = server->waits;
+    if (effect->kind != TR_EFFECT_KEY && effect->kind != TR_EFFECT_KEY_PAGE)
+        return;
+    uint64_t index = token_of_effect(effect) >> ASKED_BITS & INDEX_MASK;
+    if (index >= waits->cap || waits->table[index] == NULL)
+        return;
+    const char *bytes = (const char *)waits->table[index];
+    for (size_t at = 0; at < sizeof(struct tr_resp_wait); at += CACHE_LINE)
+        __builtin_prefetch(bytes + at);
+}
+
 void tr_resp_wait_answer(struct tr_server *server, const struct tr_effect *effect)
 {
     bool is_page = effect->kind == TR_EFFECT_KEY_PAGE;
     struct tr_resp_wait *wait = NULL;
-    struct tr_resp_asked *asked =
-        find(server, is_page ? effect->of.key_page.token : effect->of.key.token, &wait);
+    struct tr_resp_asked *asked = find(server, token_of_effect(effect), &wait);
     if (asked == NULL)
         return;
     struct tr_key_result result = {.outcome = TR_KEY_DONE};
@@ -456,6 +508,11 @@ void tr_resp_waits_free(struct tr_server *server)
     for (uint32_t i = 0; i < server->waits->cap; i++) {
         if (server->waits->table[i] != NULL)
             give_back(server, server->waits->table[i]);
+    }
+    while (server->waits->spare != NULL) {
+        struct tr_resp_wait *next = server->waits->spare->next;
+        free(server->waits->spare);
+        server->waits->spare = next;
     }
     free(server->waits->table);
     free(server->waits->free);

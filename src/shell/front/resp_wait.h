@@ -39,8 +39,8 @@ struct tr_resp_wait {
     const struct tr_resp_verb *verb;
     struct tr_span *arguments;
     uint32_t count;
-    struct tr_resp_asked first;  /* most commands ask once: */
-    struct tr_resp_asked *asked; /* this one, or as many as there are */
+    size_t size;                 /* of all of it, with what follows */
+    struct tr_resp_asked *asked; /* `first`, or as many as there are */
     uint32_t asked_count;
     uint32_t asked_cap;
     uint32_t open;     /* of them, those without an answer */
@@ -54,7 +54,8 @@ struct tr_resp_wait {
     uint64_t floor;    /* with this floor */
     uint64_t seed;     /* of what is drawn for it */
     struct tr_resp_out out;
-    char reply[REPLY_SIZE]; /* where the reply goes, if it is short */
+    struct tr_resp_asked first; /* most commands ask once */
+    char reply[REPLY_SIZE];     /* where the reply goes, if it is short */
 };
 
 struct tr_resp_waits {
@@ -64,6 +65,8 @@ struct tr_resp_waits {
     uint32_t *free;
     uint32_t free_count;
     uint32_t generation;
+    struct tr_resp_wait *spare; /* of those that are over, some of one size, by `next` */
+    uint32_t spare_count;
 };
 
 /* Whether a command on keys has to wait for others. */
@@ -82,6 +85,9 @@ enum tr_resp_begun tr_resp_wait_begin(struct tr_connection *connection,
 
 /* An answer, or a page, of the node. */
 void tr_resp_wait_answer(struct tr_server *server, const struct tr_effect *effect);
+
+/* Has the cache fetch the command that an answer, or a page, is for. */
+void tr_resp_wait_fetch(const struct tr_server *server, const struct tr_effect *effect);
 
 /* Puts out the replies of those at the front that are over. True: there were any. */
 bool tr_resp_put_replies(struct tr_connection *connection);
