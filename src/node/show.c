@@ -10,6 +10,7 @@
 #include "quorum/exchange.h"
 #include "quorum/strays.h"
 #include "replication/operation.h"
+#include "timers/schedule.h"
 #include "timers/replicated.h"
 #include "timers/store.h"
 
@@ -237,6 +238,23 @@ bool tr_node_valid(const struct tr_node *node)
            tr_wheel_valid(&node->kv.wheel) &&
            node->kv.book.index.count == node->arena.pieces[TR_ARENA_KEY] &&
            count_strings(node) == node->arena.pieces[TR_ARENA_STRING];
+}
+
+unsigned tr_node_ahead(const struct tr_node *node, uint32_t ref, tr_wall_ms *instants,
+                       unsigned most)
+{
+    struct tr_record record;
+    tr_node_record(node, ref, &record);
+    return tr_schedule_ahead(&node->timers, &record, instants, most);
+}
+
+struct tr_span tr_node_address_of(const struct tr_node *node, uint16_t hash)
+{
+    for (uint32_t i = 0; i < node->cluster.member_count; i++) {
+        if ((uint16_t)node->cluster.members[i].hash == hash)
+            return tr_member_address(&node->cluster, (uint16_t)i);
+    }
+    return (struct tr_span){"", 0};
 }
 
 struct tr_timer_text tr_node_text(const struct tr_node *node, tr_timer_id id, uint32_t factor)

@@ -72,6 +72,13 @@ struct tr_node_stats {
 /* A record by the reference in an effect, until the next step. */
 void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *record);
 
+/* When its next pops are due, of a record that is not dead: at most `most` of them. */
+unsigned tr_node_ahead(const struct tr_node *node, uint32_t ref, tr_wall_ms *instants,
+                       unsigned most);
+
+/* The address of the node whose hash stands in an attempt; empty: it is not known here. */
+struct tr_span tr_node_address_of(const struct tr_node *node, uint16_t hash);
+
 /* How the id of a record is written now. */
 struct tr_timer_text tr_node_text(const struct tr_node *node, tr_timer_id id, uint32_t factor);
 

@@ -13,6 +13,7 @@
 #include "shell/notify.h"
 #include "shell/peer/links.h"
 #include "shell/view.h"
+#include "shell/zones.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -376,6 +377,7 @@ static void reload(struct tr_daemon *daemon)
     tr_daemon_step(daemon, &event);
     if (!is_same_view && daemon->has_view)
         tr_cluster_set_view(daemon);
+    tr_zone_cache_look(daemon->zones);
     tr_say(TR_STATUS, "the new configuration is in force; addresses, storage, limits of "
                       "connections and of opaque data, ca-file wait for a restart");
 }
@@ -422,6 +424,10 @@ static bool open_node(struct tr_daemon *daemon)
     struct tr_node_config config;
     const struct tr_config *from = &daemon->config;
     fill_node_config(from, &config);
+    daemon->zones = tr_zone_cache_open(daemon);
+    if (daemon->zones == NULL)
+        return false;
+    config.zones = tr_zone_cache_as_zones(daemon->zones);
     if (getrandom(&config.seed, sizeof config.seed, 0) < 0 ||
         getrandom(config.store_id, sizeof config.store_id, 0) < 0) {
         tr_say(TR_ERROR, "no random numbers: %s", strerror(errno));
@@ -553,6 +559,7 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
         tr_gather_close(daemon->gather);
         tr_links_close(daemon->links);
         tr_caller_close(daemon->caller);
+        tr_zone_cache_close(daemon->zones);
         if (daemon->disk != NULL)
             tr_disk_close(daemon->disk);
         daemon->turn.data = NULL;

@@ -17,6 +17,7 @@
 struct tr_server;
 struct tr_caller;
 struct tr_links;
+struct tr_zone_cache;
 
 struct tr_daemon {
     uv_loop_t loop;
@@ -31,6 +32,7 @@ struct tr_daemon {
     struct tr_caller *caller;
     struct tr_links *links;
     struct tr_gather *gather;
+    struct tr_zone_cache *zones;
     struct tr_disk *disk; /* NULL: data-dir = none */
     struct tr_say_limit dead_lines;
     struct tr_say_limit discarded_lines;

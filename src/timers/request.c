@@ -51,7 +51,8 @@ static bool has_older_member(const struct tr_timers *timers)
 }
 
 /* Whether the log, and all members, can hold a record that a version before this one cannot. If
- * not, that has been answered. */
+ * not, that has been answered. Nothing may have been written to the log for it yet, not even a
+ * ceiling: a segment can be begun only where none of a batch stands. */
 static bool admit_extended(const struct request *request, const struct tr_record *record)
 {
     if (!tr_record_is_extended(record))
@@ -100,6 +101,7 @@ static void fill(const struct tr_timers *timers, const struct tr_timer_body *bod
     record->plan = (struct tr_span){(const char *)bytes->plan, plan.size};
     record->own = (struct tr_span){(const char *)bytes->own, own.size};
     record->fingerprint = 0;
+    record->head.instant_ms = 0;
     record->head.key.part = 0;
     record->head.order.sequence = 1;
     record->head.order.attempt = 0;
@@ -160,7 +162,7 @@ static void create(const struct request *request)
     struct tr_record record;
     struct bytes bytes;
     fill(timers, body, &bytes, &record);
-    if (!admit(request, tr_log_record_bound(&record), true))
+    if (!admit(request, tr_log_record_bound(&record), true) || !admit_extended(request, &record))
         return;
     record.head.order.version = tr_clock_stamp(timers->cluster, 0);
     if (key.text != NULL) {
@@ -170,7 +172,7 @@ static void create(const struct request *request)
     } else {
         record.head.key.id = tr_timers_draw(timers);
     }
-    if (!schedule(request, &record) || !admit_extended(request, &record))
+    if (!schedule(request, &record))
         return;
     record.head.factor = body->factor > 0 ? body->factor : DEFAULT_FACTOR;
     timers->stats.created++;

@@ -2,6 +2,7 @@
 #include "shell/front/answer.h"
 
 #include "shell/cluster.h"
+#include "shell/front/show.h"
 #include "shell/front/words.h"
 #include "timers/book.h"
 #include "wire/text.h"
@@ -101,167 +102,6 @@ void tr_answer_text(struct tr_answer *answer, unsigned status, const char *text)
     tr_put_text(&answer->body, text);
 }
 
-static void put_callback(struct tr_writer *out, const struct tr_record *record)
-{
-    tr_put_text(out, ",\"callback\":{\"http\":{\"uri\":");
-    tr_put_json_string(out, record->uri);
-    tr_put_text(out, ",\"opaque\":");
-    tr_put_json_string(out, record->opaque);
-    if (record->content_type.size > 0) {
-        tr_put_text(out, ",\"content-type\":");
-        tr_put_json_string(out, record->content_type);
-    }
-    tr_put_text(out, "}}");
-}
-
-static void put_tags(struct tr_writer *out, const struct tr_record *record)
-{
-    if (record->tag_count == 0)
-        return;
-    tr_put_text(out, ",\"statistics\":{\"tag-info\":[");
-    for (unsigned i = 0; i < record->tag_count; i++) {
-        tr_put_text(out, i > 0 ? ",{\"type\":" : "{\"type\":");
-        tr_put_json_string(out, record->tags[i].name);
-        tr_put_text(out, ",\"count\":");
-        tr_put_decimal(out, record->tags[i].count);
-        tr_put_text(out, "}");
-    }
-    tr_put_text(out, "]}");
-}
-
-static const char *state_of(const struct tr_record *record)
-{
-    if ((record->head.flags & TR_RECORD_DEAD) != 0)
-        return "dead";
-    return record->head.order.attempt > 0 || record->head.key.part > 0 ? "retrying" : "pending";
-}
-
-/* Nodes by their addresses, in their order. */
-static void put_members(struct tr_writer *out, const struct tr_node *node, const uint16_t *members,
-                        unsigned count)
-{
-    tr_put_text(out, "[");
-    for (unsigned i = 0; i < count; i++) {
-        if (members[i] == TR_MEMBER_NONE)
-            continue; /* another node knows it; this one does not */
-        tr_put_text(out, out->bytes[out->size - 1] == '[' ? "" : ",");
-        tr_put_json_string(out, tr_node_member_address(node, members[i]));
-    }
-    tr_put_text(out, "]");
-}
-
-/* How it stands, for a backup: a PUT with that puts it back. */
-static void put_past(struct tr_writer *out, const struct tr_node *node,
-                     const struct tr_record *record)
-{
-    tr_put_text(out, ",\"restore\":{\"version\":\"");
-    tr_put_hex(out, record->head.order.version, 16);
-    tr_put_text(out, "\",\"node\":");
-    tr_put_decimal(out, record->head.order.version_node);
-    tr_put_text(out, ",\"sequence\":");
-    tr_put_decimal(out, record->head.order.sequence);
-    tr_put_text(out, ",\"due\":");
-    tr_put_decimal(out, tr_node_wall(node, record->head.due_ms - record->head.lag_ms));
-    bool is_text = true;
-    for (size_t i = 0; i < record->opaque.size && is_text; i++)
-        is_text = (unsigned char)record->opaque.text[i] < 0x80;
-    if (!is_text) { /* JSON would not keep bytes that are no UTF-8 */
-        tr_put_text(out, ",\"opaque\":\"");
-        for (size_t i = 0; i < record->opaque.size; i++)
-            tr_put_hex(out, (unsigned char)record->opaque.text[i], 2);
-        tr_put_text(out, "\"");
-    }
-    tr_put_text(out, (record->head.flags & TR_RECORD_KEYED) != 0 ? ",\"keyed\":1}" : "}");
-}
-
-/* A record as GET shows it: what the client set, and where it stands. */
-static void put_timer(struct tr_writer *out, const struct tr_node *node, uint32_t ref, bool is_held)
-{
-    struct tr_record record;
-    tr_node_record(node, ref, &record);
-    struct tr_timer_text text = tr_node_text(node, record.head.key.id, record.head.factor);
-    bool is_dead = (record.head.flags & TR_RECORD_DEAD) != 0;
-    tr_steady_ms now = tr_node_steady(node);
-    tr_put_text(out, "{\"id\":\"");
-    tr_put_timer_text(out, &text);
-    tr_put_text(out, "\",\"timing\":{\"interval\":");
-    tr_put_seconds(out, record.interval_ms);
-    tr_put_text(out, ",\"repeat-for\":");
-    if (record.repeat_ms == TR_REPEAT_EVER)
-        tr_put_text(out, "\"forever\"");
-    else
-        tr_put_seconds(out, record.repeat_ms > 0 ? record.repeat_ms : record.interval_ms);
-    tr_put_text(out, "}");
-    put_callback(out, &record);
-    tr_put_text(out, ",\"reliability\":{\"replication-factor\":");
-    tr_put_decimal(out, record.head.factor);
-    tr_put_text(out, "}");
-    put_tags(out, &record);
-    tr_put_text(out, ",\"state\":\"");
-    tr_put_text(out, state_of(&record));
-    tr_put_text(out, "\",\"sequence-number\":");
-    tr_put_decimal(out, tr_record_pop(&record));
-    tr_put_text(out, ",\"attempts\":");
-    tr_put_decimal(out, record.head.order.attempt);
-    tr_put_text(out, is_dead ? ",\"forgotten-at\":\"" : ",\"next-pop\":\"");
-    tr_put_rfc3339(out, tr_node_wall(node, record.head.due_ms));
-    tr_put_text(out, is_dead ? "\",\"forgotten-in-ms\":" : "\",\"next-pop-in-ms\":");
-    tr_put_decimal(out, record.head.due_ms > now ? record.head.due_ms - now : 0);
-    tr_put_text(out, ",\"version\":\"");
-    tr_put_hex(out, record.head.order.version, 16);
-    tr_put_text(out, "\",\"replicas\":");
-    put_members(out, node, record.head.replicas.members, record.head.replicas.count);
-    if (record.head.from.count > 0) {
-        bool is_moving = (record.head.flags & TR_RECORD_MOVING) != 0;
-        tr_put_text(out, is_moving ? ",\"moving-from\":" : ",\"to-be-told\":");
-        put_members(out, node, record.head.from.members, record.head.from.count);
-    }
-    if (is_held)
-        put_past(out, node, &record);
-    tr_put_text(out, "}");
-}
-
-/* At most what put_timer writes: every byte of a text may become six, and two more in a backup. */
-static size_t timer_bound(const struct tr_node *node, uint32_t ref)
-{
-    struct tr_record record;
-    tr_node_record(node, ref, &record);
-    return 2048 +
-           6 * (size_t)TR_LOG_ADDRESS_MAX *
-               (record.head.replicas.count + record.head.from.count + 1u) +
-           8 * (record.uri.size + record.opaque.size + record.content_type.size +
-                (size_t)record.tag_count * (TR_TAG_SIZE + 16));
-}
-
-/* A timer as nodes of the original tell each other of it. */
-static void put_resync_timer(struct tr_writer *out, const struct tr_node *node, uint32_t ref)
-{
-    struct tr_record record;
-    tr_node_record(node, ref, &record);
-    struct tr_timer_text text = tr_node_text(node, record.head.key.id, record.head.factor);
-    uint64_t repeat = record.repeat_ms > 0 ? record.repeat_ms : record.interval_ms;
-    repeat = repeat < TR_INTERVAL_MAX ? repeat : TR_INTERVAL_MAX - 1; /* they know no for ever */
-    tr_put_text(out, "{\"TimerID\":\"");
-    tr_put_timer_text(out, &text);
-    tr_put_text(out, "\",\"OldReplicas\":");
-    put_members(out, node, record.head.replicas.members, record.head.replicas.count);
-    tr_put_text(out, ",\"Timer\":{\"timing\":{\"interval\":");
-    tr_put_seconds(out, record.interval_ms);
-    tr_put_text(out, ",\"repeat-for\":");
-    tr_put_seconds(out, repeat);
-    tr_put_text(out, ",\"sequence-number\":");
-    tr_put_decimal(out, tr_record_pop(&record) - 1);
-    tr_put_text(out, "}");
-    put_callback(out, &record);
-    tr_put_text(out, ",\"reliability\":{\"cluster-view-id\":\"");
-    tr_put_hex(out, tr_node_view(node), 16);
-    tr_put_text(out, "\",\"replicas\":");
-    put_members(out, node, record.head.replicas.members, record.head.replicas.count);
-    tr_put_text(out, "}");
-    put_tags(out, &record);
-    tr_put_text(out, "}}");
-}
-
 static void put_page(struct tr_answer *answer, const struct tr_node *node,
                      const struct tr_effect *effect)
 {
@@ -281,13 +121,14 @@ static void put_page(struct tr_answer *answer, const struct tr_node *node,
             break;
         }
         last = record.head.key.id;
-        reserve(out, timer_bound(node, effect->of.page.refs[i]));
+        reserve(out, tr_show_bound(node, effect->of.page.refs[i]));
         if (i > 0)
             tr_put_text(out, ",");
         if (is_resync)
-            put_resync_timer(out, node, effect->of.page.refs[i]);
+            tr_show_resync(out, node, effect->of.page.refs[i]);
         else
-            put_timer(out, node, effect->of.page.refs[i], effect->of.page.is_held);
+            tr_show_timer(out, node, effect->of.page.refs[i],
+                          effect->of.page.is_held ? TR_SHOW_HELD : TR_SHOW_LISTED);
         put++;
     }
     if (is_resync) {
@@ -327,8 +168,8 @@ void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
 {
     if (effect->kind == TR_EFFECT_ANSWER_TIMER) {
         reset(answer, 200, "application/json");
-        reserve(&answer->body, timer_bound(node, effect->of.timer.ref));
-        put_timer(&answer->body, node, effect->of.timer.ref, false);
+        reserve(&answer->body, tr_show_bound(node, effect->of.timer.ref));
+        tr_show_timer(&answer->body, node, effect->of.timer.ref, TR_SHOW_ONE);
         tr_put_text(&answer->body, "\n");
     } else if (effect->kind == TR_EFFECT_ANSWER_PAGE) {
         reset(answer, 200, "application/json");

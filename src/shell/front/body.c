@@ -9,6 +9,7 @@ bool tr_body_read(struct tr_server *server, char *body, size_t size, bool is_new
     const struct tr_config *config = &server->daemon->config;
     const struct tr_timer_limits limits = {
         .opaque_max = config->opaque_max,
+        .attempts_max = config->attempts,
         .ignores_unknown = config->ignores_unknown,
     };
     if (!tr_timer_body_parse(body, size, &limits, &server->body, problem))

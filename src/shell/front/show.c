@@ -258,6 +258,18 @@ static void put_past(struct tr_writer *out, const struct tr_node *node,
     tr_put_text(out, (record->head.flags & TR_RECORD_KEYED) != 0 ? ",\"keyed\":1}" : "}");
 }
 
+/* Of one that goes by the wall clock, the instant itself. */
+static tr_wall_ms shown_due(const struct tr_node *node, uint32_t ref,
+                            const struct tr_record *record)
+{
+    tr_wall_ms next_ms = 0;
+    bool is_usual = record->head.order.attempt == 0 && record->head.key.part == 0 &&
+                    (record->head.flags & (TR_RECORD_DEAD | TR_RECORD_FIRED)) == 0;
+    if (record->head.instant_ms != 0 && is_usual && tr_node_ahead(node, ref, &next_ms, 1) == 1)
+        return next_ms;
+    return tr_node_wall(node, record->head.due_ms);
+}
+
 /* A record as GET shows it: what the client set, and where it stands. */
 void tr_show_timer(struct tr_writer *out, const struct tr_node *node, uint32_t ref,
                    enum tr_show how)
@@ -288,7 +300,7 @@ void tr_show_timer(struct tr_writer *out, const struct tr_node *node, uint32_t r
     tr_put_text(out, ",\"attempts\":");
     tr_put_decimal(out, record.head.order.attempt);
     tr_put_text(out, is_dead ? ",\"forgotten-at\":\"" : ",\"next-pop\":\"");
-    tr_put_rfc3339(out, tr_node_wall(node, record.head.due_ms));
+    tr_put_rfc3339(out, shown_due(node, ref, &record));
     tr_put_text(out, is_dead ? "\",\"forgotten-in-ms\":" : "\",\"next-pop-in-ms\":");
     tr_put_decimal(out, record.head.due_ms > now ? record.head.due_ms - now : 0);
     if (how == TR_SHOW_ONE && !is_dead)
