@@ -5,6 +5,7 @@
 
 #include "http/http.h"
 #include "seam/command.h"
+#include "wire/plan.h"
 #include "wire/text.h"
 #include "wire/timer_id.h"
 
@@ -15,6 +16,9 @@ enum tr_api_kind {
     TR_API_READ,
     TR_API_LIST,
     TR_API_REDRIVE,
+    TR_API_FIRE,
+    TR_API_CANCEL_ALL,  /* DELETE /timers?... */
+    TR_API_REDRIVE_ALL, /* POST /timers/redrive?... */
     TR_API_RESYNC_LIST, /* GET /timers?node-for-replicas=... */
     TR_API_REFERENCES,  /* DELETE /timers/references */
     TR_API_PING,
@@ -32,14 +36,23 @@ enum tr_api_kind {
 
 struct tr_api_request {
     enum tr_api_kind kind;
-    struct tr_timer_text timer; /* of a path that names one */
+    struct tr_timer_text timer; /* of a path that names one, by its id */
+    struct tr_span name;        /* or by its name; text NULL: it does not */
     struct tr_query query;      /* of a list; its spans point into this struct */
     bool wants_cluster;         /* ?scope=cluster */
+    bool wants_node;            /* ?scope=node */
+    bool wants_now;             /* ?now=1: what changes by itself, too */
+    bool wants_all;             /* ?all=yes */
+    bool is_dry;                /* ?dry-run=yes */
+    bool has_state;
+    bool is_chosen; /* a filter was given */
     uint16_t place;             /* of the node that a cursor of the whole cluster is for */
     const char *allow;          /* of a 405 */
     char tag_bytes[TR_TAG_SIZE];
     char uri_bytes[TR_URI_PREFIX_MAX];
     char node_bytes[256];
+    char prefix_bytes[TR_NAME_MAX];
+    char name_bytes[TR_NAME_MAX];
     struct tr_problem problem;
 };
 

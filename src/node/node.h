@@ -128,6 +128,16 @@ size_t tr_node_key_memory(const struct tr_node *node, struct tr_span key); /* 0:
 /* Replies that tell of this batch, or an earlier one, may go. */
 uint64_t tr_node_durable(const struct tr_node *node);
 
+/* ---- timers ---- */
+
+/* Those that a query chooses on this node, of which each is listed by one node of the cluster: a
+ * slice of all, from a cursor on, which begins at 0 and is UINT64_MAX at the end. */
+unsigned tr_node_find_timers(struct tr_node *node, const struct tr_query *query, uint64_t *cursor,
+                             struct tr_timer_text *out, unsigned most);
+
+/* The cluster's clock, as this node knows it: what is set from now on has a higher version. */
+uint64_t tr_node_version(const struct tr_node *node);
+
 /* ---- the cluster ---- */
 
 /* An operator asks for nodes to join, leave or be lost, all in one change, which goes on from the

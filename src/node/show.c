@@ -10,6 +10,7 @@
 #include "quorum/exchange.h"
 #include "quorum/strays.h"
 #include "replication/operation.h"
+#include "timers/list.h"
 #include "timers/schedule.h"
 #include "timers/replicated.h"
 #include "timers/store.h"
@@ -246,6 +247,19 @@ unsigned tr_node_ahead(const struct tr_node *node, uint32_t ref, tr_wall_ms *ins
     struct tr_record record;
     tr_node_record(node, ref, &record);
     return tr_schedule_ahead(&node->timers, &record, instants, most);
+}
+
+unsigned tr_node_find_timers(struct tr_node *node, const struct tr_query *query, uint64_t *cursor,
+                             struct tr_timer_text *out, unsigned most)
+{
+    return tr_list_find(&node->timers, query, cursor, out, most);
+}
+
+uint64_t tr_node_version(const struct tr_node *node)
+{
+    uint64_t now = tr_clock_now(&node->cluster);
+    uint64_t last = node->cluster.last_stamp;
+    return (last > now ? last : now) + 1;
 }
 
 struct tr_span tr_node_address_of(const struct tr_node *node, uint16_t hash)

@@ -133,7 +133,7 @@ static void put_answer(const struct tr_replication *replication, const struct tr
 
 static void put_ask(const struct tr_message *message, struct tr_writer *writer)
 {
-    TR_ASSERT(message->of.ask == TR_ASK_READ || message->of.ask == TR_ASK_REDRIVE);
+    TR_ASSERT(message->of.ask >= TR_ASK_READ && message->of.ask <= TR_ASK_FIRE);
     struct tr_frame_ask ask = {
         .operation = message->operation,
         .mode = message->of.ask,

@@ -79,8 +79,9 @@ static void perform(const struct tr_replication *replication, const struct tr_re
     const struct tr_store *store = replication->store;
     struct tr_waiting ticket = {.then = THEN_ANSWER, .token = request->token};
     TR_ASSERT(store->perform != NULL);
-    if (store->perform(store->context, id, request->argument, ticket) == 0)
-        answer(replication, request, TR_NO_DEAD_POP, TR_ARENA_NONE, out);
+    enum tr_result none = request->performs == TR_ASK_FIRE ? TR_NOT_FOUND : TR_NO_DEAD_POP;
+    if (store->perform(store->context, id, request->performs, request->argument, ticket) == 0)
+        answer(replication, request, none, TR_ARENA_NONE, out);
 }
 
 void tr_operation_locally(struct tr_replication *replication, const struct tr_request *request,

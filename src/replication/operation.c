@@ -70,7 +70,7 @@ void tr_operation_answer(struct tr_replication *replication, const struct tr_ope
                          enum tr_result result, struct tr_effects *out)
 {
     TR_ASSERT(!tr_result_is_refusal(result) || result == TR_UNKNOWN);
-    answer(replication, operation, result, result != TR_NOT_FOUND && result != TR_NO_DEAD_POP, out);
+    answer(replication, operation, result, result == TR_DONE || result == TR_UNKNOWN, out);
 }
 
 /* Answers with a refusal. No node was sent the write, so it has certainly not happened. */
@@ -229,6 +229,7 @@ void tr_operation_begin(struct tr_replication *replication, const struct tr_requ
         .factor = (uint8_t)record->head.factor,
         .id = record->head.key.id,
         .version = record->head.order.version,
+        .performs = request->performs,
         .argument = request->argument,
         .filter = kind == OPERATION_CREATE ? 0 : request->filter,
     };

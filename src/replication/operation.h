@@ -41,7 +41,8 @@ struct tr_request {
     enum tr_operation_kind kind;
     uint64_t token;
     uint64_t filter;   /* of the id that the client gave: who had it then; 0: nobody is known */
-    uint64_t argument; /* of PERFORM */
+    enum tr_ask_mode performs; /* of PERFORM, */
+    uint64_t argument;         /* likewise */
 };
 
 enum tr_stage {
@@ -80,6 +81,7 @@ struct tr_operation {
     bool is_stray_end; /* likewise: a tombstone was found, on a node where it is not placed */
     tr_timer_id id;
     uint64_t version;
+    enum tr_ask_mode performs;            /* of PERFORM */
     uint64_t argument;                    /* of what is performed */
     uint64_t filter;                      /* of the id that the client gave */
     uint64_t open[TR_LOG_NODES_MAX / 64]; /* bits: members that have yet to answer */

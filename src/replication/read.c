@@ -58,7 +58,8 @@ static void perform_here(struct tr_replication *replication, struct tr_operation
     const struct tr_store *store = replication->store;
     struct tr_waiting ticket = {.then = THEN_OPERATION, .token = operation->number};
     TR_ASSERT(store->perform != NULL);
-    if (store->perform(store->context, operation->id, operation->argument, ticket) > 0)
+    if (store->perform(store->context, operation->id, operation->performs, operation->argument,
+                       ticket) > 0)
         tr_operation_open(operation, 0);
 }
 
@@ -92,7 +93,7 @@ static void ask_all(struct tr_replication *replication, struct tr_operation *ope
                 .kind = MESSAGE_ASK,
                 .operation = operation->number,
                 .key.id = operation->id,
-                .of.ask = operation->kind == OPERATION_PERFORM ? TR_ASK_REDRIVE : TR_ASK_READ,
+                .of.ask = operation->kind == OPERATION_PERFORM ? operation->performs : TR_ASK_READ,
                 .order.sequence = operation->argument,
             });
     }
@@ -203,8 +204,8 @@ void tr_read_conclude(struct tr_replication *replication, struct tr_operation *o
         return;
     }
     if (operation->kind == OPERATION_PERFORM) {
-        tr_operation_answer(replication, operation, operation->done > 0 ? TR_DONE : TR_NO_DEAD_POP,
-                            out);
+        enum tr_result none = operation->performs == TR_ASK_FIRE ? TR_NOT_FOUND : TR_NO_DEAD_POP;
+        tr_operation_answer(replication, operation, operation->done > 0 ? TR_DONE : none, out);
         tr_operation_end(replication, operation);
         return;
     }
@@ -237,11 +238,11 @@ void tr_read_asked(struct tr_replication *replication, uint16_t peer,
     tr_ref ref = store->find_shown(store->context, ask->id);
     if (ref != TR_ARENA_NONE)
         tr_store_head(store, ref, &found);
-    bool is_performed = ask->mode == TR_ASK_REDRIVE;
+    bool is_performed = ask->mode != TR_ASK_READ;
     struct tr_waiting ticket = {
         .then = THEN_REPLY, .token = ask->operation, .peer = peer, .key.id = found.key.id};
-    if (is_performed && store->perform != NULL && store->can_perform(store->context) &&
-        store->perform(store->context, ask->id, ask->sequence, ticket) > 0)
+    if (is_performed && store->perform != NULL && store->can_perform(store->context, ask->mode) &&
+        store->perform(store->context, ask->id, ask->mode, ask->sequence, ticket) > 0)
         return;
     bool is_held = ref != TR_ARENA_NONE && !is_performed;
     tr_replication_answer(replication, peer, ask->operation, &found,

@@ -107,8 +107,9 @@ struct tr_store {
     void (*pause)(void *context, bool was_popping); /* nothing is to be begun from now on */
     /* What a client wants done with the records of an id, wherever they are. Returns with how many
      * it was; the last one has the ticket. */
-    bool (*can_perform)(void *context);
-    unsigned (*perform)(void *context, tr_timer_id id, uint64_t argument, struct tr_waiting ticket);
+    bool (*can_perform)(void *context, enum tr_ask_mode mode);
+    unsigned (*perform)(void *context, tr_timer_id id, enum tr_ask_mode mode, uint64_t argument,
+                        struct tr_waiting ticket);
 };
 
 static inline tr_ref tr_store_find(const struct tr_store *store, const struct tr_key *key)

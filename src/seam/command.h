@@ -20,6 +20,7 @@ enum tr_command {
     TR_COMMAND_LIST,
     TR_COMMAND_RESYNC_LIST, /* as nodes of the original want it */
     TR_COMMAND_REDRIVE,
+    TR_COMMAND_FIRE,
 };
 
 /* Of a list, and of a redrive its sequence. */
@@ -28,12 +29,15 @@ struct tr_query {
     bool has_cursor;
     bool wants_dead;
     bool wants_retrying;
+    bool wants_any;  /* whatever its state */
     bool wants_held; /* all timers that this node holds, for a backup */
     bool has_view;
     uint64_t cursor;
     uint64_t sequence;  /* 0: all of them */
     struct tr_span tag; /* text is NULL when not given; so are those of the others */
     struct tr_span uri_prefix;
+    struct tr_span name_prefix;
+    uint64_t set_before; /* of a lower version; 0: not given */
     tr_wall_ms due_after_ms;  /* due at it, or later, */
     tr_wall_ms due_before_ms; /* and before this; 0: not given */
     struct tr_span node;      /* of RESYNC_LIST: whose timers, by this view, due from then on */

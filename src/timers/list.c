@@ -5,7 +5,9 @@
 #include "cluster/peer.h"
 #include "cluster/view.h"
 #include "replication/set.h"
+#include "wire/plan.h"
 
+#define FIND_SLICE 1024 /* records looked at in one go */
 #define SCAN_MAX 20000 /* records looked at for one page; then the page is short */
 
 /* The first node of a timer's replica set that is up lists it, so that each is listed once. */
@@ -20,6 +22,13 @@ static bool is_first_up(const struct tr_timers *timers, const struct tr_record *
     return false;
 }
 
+static bool has_name(const struct tr_record *record, struct tr_span prefix)
+{
+    struct tr_own own;
+    return prefix.text == NULL ||
+           (tr_own_get(record->own, &own) && tr_span_starts(own.name, prefix));
+}
+
 /* Of one that is dead, when its pop was due. */
 static bool is_chosen(const struct tr_timers *timers, const struct tr_record *record,
                       const struct tr_query *query)
@@ -30,7 +39,8 @@ static bool is_chosen(const struct tr_timers *timers, const struct tr_record *re
     tr_wall_ms wall_ms = due_ms + timers->time->wall_ms - timers->time->steady_ms;
     bool is_called =
         query->uri_prefix.text == NULL || tr_span_starts(record->uri, query->uri_prefix);
-    return is_called && wall_ms >= query->due_after_ms &&
+    bool is_before = query->set_before == 0 || head->order.version < query->set_before;
+    return is_called && is_before && has_name(record, query->name_prefix) && wall_ms >= query->due_after_ms &&
            (query->due_before_ms == 0 || wall_ms < query->due_before_ms);
 }
 
@@ -39,7 +49,8 @@ static bool is_listed(const struct tr_timers *timers, tr_ref ref, const struct t
     TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_record record;
     uint8_t flags = tr_book_flags(&timers->book, ref);
-    if ((flags & TR_RECORD_TOMBSTONE) != 0 || ((flags & TR_RECORD_DEAD) != 0) != query->wants_dead)
+    bool is_dead = (flags & TR_RECORD_DEAD) != 0;
+    if ((flags & TR_RECORD_TOMBSTONE) != 0 || (is_dead != query->wants_dead && !query->wants_any))
         return false;
     tr_book_unpack(&timers->book, ref, &record);
     if (query->wants_held)
@@ -47,7 +58,8 @@ static bool is_listed(const struct tr_timers *timers, tr_ref ref, const struct t
     if (!is_first_up(timers, &record))
         return false;
     bool is_retrying = record.head.order.attempt > 0 || record.head.key.part > 0;
-    if (query->wants_retrying ? !is_retrying : !query->wants_dead && record.head.key.part > 0)
+    bool is_part = record.head.key.part > 0 && !query->wants_dead && !query->wants_any;
+    if (query->wants_retrying ? !is_retrying : is_part)
         return false;
     if (!is_chosen(timers, &record, query))
         return false;
@@ -124,4 +136,33 @@ void tr_list_page(struct tr_timers *timers, const struct tr_event *event, struct
     effect->of.page.is_held = query->wants_held;
     effect->of.page.has_more = has_more;
     effect->of.page.cursor = last;
+}
+
+unsigned tr_list_find(struct tr_timers *timers, const struct tr_query *query, uint64_t *cursor,
+                      struct tr_timer_text *out, unsigned most)
+{
+    struct tr_index_walk walk = tr_index_seek(&timers->book.index, *cursor);
+    uint64_t last = 0; /* no two ids share a hash; all parts of one are looked at together */
+    unsigned count = 0;
+    for (unsigned i = 0;; i++) {
+        tr_ref ref = TR_ARENA_NONE;
+        if (!tr_index_next(&walk, &ref)) {
+            *cursor = UINT64_MAX;
+            return count;
+        }
+        uint64_t hash = tr_book_hash(tr_book_id(&timers->book, ref));
+        bool is_next = i == 0 || hash != last;
+        if (is_next && (i >= FIND_SLICE || count == most)) {
+            *cursor = hash;
+            return count;
+        }
+        last = hash;
+        tr_timer_id id = tr_book_id(&timers->book, ref);
+        bool is_told = count > 0 && out[count - 1].id == id;
+        if (!is_told && is_listed(timers, ref, query)) {
+            struct tr_head head;
+            tr_book_head(&timers->book, ref, &head);
+            out[count++] = (struct tr_timer_text){.id = id, .factor = head.factor};
+        }
+    }
 }

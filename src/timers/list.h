@@ -8,6 +8,11 @@
 /* Whether a page for another node can be answered: TR_DONE, or why not. */
 enum tr_result tr_list_check_resync(const struct tr_timers *timers, const struct tr_query *query);
 
+/* Timers that a query chooses, from a cursor on, which is moved: a slice of all. Returns how many,
+ * at most `most`; the cursor is UINT64_MAX when all have been looked at. */
+unsigned tr_list_find(struct tr_timers *timers, const struct tr_query *query, uint64_t *cursor,
+                      struct tr_timer_text *out, unsigned most);
+
 void tr_list_page(struct tr_timers *timers, const struct tr_event *event, struct tr_effects *out);
 
 #endif

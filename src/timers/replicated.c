@@ -10,6 +10,7 @@
 #include "replication/dropped.h"
 #include "replication/set.h"
 #include "timers/due.h"
+#include "timers/fire.h"
 #include "timers/outcome.h"
 #include "timers/redrive.h"
 #include "timers/store.h"
@@ -279,16 +280,20 @@ static void answer(void *context, const struct tr_reply *reply, struct tr_effect
     timers->stats.refused += tr_result_is_refusal(reply->result);
 }
 
-static bool can_perform(void *context)
+static bool can_perform(void *context, enum tr_ask_mode mode)
 {
-    return tr_redrive_has_room(context);
+    struct tr_timers *timers = context;
+    return tr_redrive_has_room(timers) &&
+           (mode != TR_ASK_FIRE || tr_log_extend(timers->log, NULL));
 }
 
-static unsigned perform(void *context, tr_timer_id id, uint64_t argument, struct tr_waiting ticket)
+static unsigned perform(void *context, tr_timer_id id, enum tr_ask_mode mode, uint64_t argument,
+                        struct tr_waiting ticket)
 {
     struct tr_timers *timers = context;
     TR_ASSERT(tr_log_can_wait(timers->log, 2 * (TR_PARTS_MAX + 1)));
-    return tr_redrive_timer(timers, id, argument, ticket);
+    return mode == TR_ASK_FIRE ? tr_fire_timer(timers, id, ticket)
+                               : tr_redrive_timer(timers, id, argument, ticket);
 }
 
 /* ---- pops, and the parts of a timer ---- */

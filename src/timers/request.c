@@ -141,11 +141,12 @@ static void begin(const struct request *request, const struct tr_record *record)
     struct tr_request asked = {
         .kind = command == TR_COMMAND_CREATE    ? OPERATION_CREATE
                 : command == TR_COMMAND_READ    ? OPERATION_READ
-                : command == TR_COMMAND_REDRIVE ? OPERATION_PERFORM
+                : command == TR_COMMAND_REDRIVE || command == TR_COMMAND_FIRE ? OPERATION_PERFORM
                 : is_past                       ? OPERATION_RESTORE
                                                 : OPERATION_REPLACE,
         .token = event->of.request.token,
         .filter = command == TR_COMMAND_CREATE ? 0 : event->of.request.timer.replicas,
+        .performs = command == TR_COMMAND_FIRE ? TR_ASK_FIRE : TR_ASK_REDRIVE,
         .argument = command == TR_COMMAND_REDRIVE ? event->of.request.query->sequence : 0,
     };
     struct tr_whole whole;
@@ -378,6 +379,16 @@ static void redrive(const struct request *request)
         begin_asking(request);
 }
 
+static void fire(const struct request *request)
+{
+    if (has_older_member(request->timers))
+        answer(request, TR_OLDER_MEMBER);
+    else if (!tr_log_extend(request->timers->log, request->out))
+        answer(request, TR_TOO_MANY_WRITES);
+    else if (admit(request, TR_REDRIVE_ROOM, false))
+        begin_asking(request);
+}
+
 void tr_request_received(struct tr_timers *timers, const struct tr_event *event,
                          struct tr_effects *out)
 {
@@ -402,6 +413,9 @@ void tr_request_received(struct tr_timers *timers, const struct tr_event *event,
         return;
     case TR_COMMAND_REDRIVE:
         redrive(&request);
+        return;
+    case TR_COMMAND_FIRE:
+        fire(&request);
         return;
     }
 }

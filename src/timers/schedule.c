@@ -278,6 +278,17 @@ unsigned tr_schedule_ahead(const struct tr_timers *timers, const struct tr_recor
     return count;
 }
 
+void tr_schedule_pull(const struct tr_timers *timers, const struct tr_record *record,
+                      struct tr_head *head)
+{
+    struct tr_plan plan = plan_of(record);
+    if (!is_fired(head) && !is_by_wall(&plan))
+        head->instant_ms = wall_of(timers, head->due_ms - head->lag_ms);
+    head->flags |= TR_RECORD_FIRED;
+    head->due_ms = timers->time->steady_ms;
+    head->lag_ms = 0;
+}
+
 /* ---- when a clock is set ---- */
 
 void tr_schedule_by_wall(const struct tr_timers *timers, const struct tr_record *record,

@@ -34,6 +34,10 @@ enum tr_pass tr_schedule_pass(const struct tr_timers *timers, const struct tr_re
 void tr_schedule_by_wall(const struct tr_timers *timers, const struct tr_record *record,
                          struct tr_head *head);
 
+/* The pop of a record is pulled forward to now: `head` says so, and when it would have been. */
+void tr_schedule_pull(const struct tr_timers *timers, const struct tr_record *record,
+                      struct tr_head *head);
+
 /* Goes through all records when the wall clock was set, and when zone files have changed, a slice
  * in a step. */
 void tr_schedule_clock_set(struct tr_timers *timers);

@@ -468,7 +468,7 @@ bool tr_frame_get_answer(struct tr_reader *in, struct tr_frame_answer *answer)
 
 void tr_frame_put_ask(struct tr_writer *out, const struct tr_frame_ask *ask)
 {
-    TR_ASSERT(ask->mode == TR_ASK_READ || ask->mode == TR_ASK_REDRIVE);
+    TR_ASSERT(ask->mode >= TR_ASK_READ && ask->mode <= TR_ASK_FIRE);
     tr_put_varint(out, ask->operation);
     tr_put_number(out, (uint64_t)ask->mode, 1);
     tr_put_number(out, ask->id, 8);
@@ -480,7 +480,7 @@ bool tr_frame_get_ask(struct tr_reader *in, struct tr_frame_ask *ask)
     if (in->at == in->end)
         return false;
     ask->operation = tr_get_varint(in);
-    ask->mode = (enum tr_ask_mode)get_limited(in, 1, TR_ASK_REDRIVE);
+    ask->mode = (enum tr_ask_mode)get_limited(in, 1, TR_ASK_FIRE);
     ask->id = tr_get_number(in, 8);
     ask->sequence = tr_get_varint(in);
     in->is_short |= (unsigned)ask->mode == 0;

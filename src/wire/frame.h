@@ -52,6 +52,7 @@ enum tr_write_mode {
 enum tr_ask_mode {
     TR_ASK_READ = 1,
     TR_ASK_REDRIVE = 2, /* try its dead pops again */
+    TR_ASK_FIRE = 3,    /* from version 4 on: make its next pop now */
 };
 
 enum tr_frame_result {

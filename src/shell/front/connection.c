@@ -185,7 +185,7 @@ uint16_t tr_connection_begin(struct tr_connection *connection, uint8_t kind)
 
 bool tr_connection_is_paused(const struct tr_connection *connection)
 {
-    return connection->batch != NULL ||
+    return connection->batch != NULL || connection->bulk != NULL ||
            (uint16_t)(connection->asked - connection->answered) >= TR_UNDER_WAY_MAX ||
            connection->stream.out_size + connection->early_size > OUT_HELD_MAX ||
            connection->is_closing;

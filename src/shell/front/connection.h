@@ -25,6 +25,7 @@
 #define TR_RESP_SLOTS 256 /* of the table of RESP's commands */
 
 struct tr_batch;
+struct tr_bulk;
 struct early; /* an answer that waits for those before it */
 struct tr_resp_session;
 struct tr_resp_verb;
@@ -48,7 +49,8 @@ struct tr_connection {
 
     uint16_t asked;         /* requests handed on, modulo 2^16 */
     uint16_t answered;      /* answers put out, likewise */
-    struct tr_batch *batch; /* the request under way, if that is one of many lines */
+    struct tr_batch *batch; /* the request under way, if that is one of many lines, */
+    struct tr_bulk *bulk;   /* or of all timers that a filter chooses */
     struct early *early;
     size_t early_size;
     uint64_t asked_us[TR_UNDER_WAY_MAX]; /* when, by number modulo */
@@ -99,6 +101,8 @@ struct tr_server {
     struct tr_batch *batches; /* all that are under way, */
     size_t batches_size;      /* and what their bodies take */
     uv_timer_t batches_again; /* when one of them waits for room */
+    struct tr_bulk *bulks;    /* likewise */
+    uv_timer_t bulks_again;
 
     /* Of the RESP front. */
     struct tr_connection *held; /* those with replies that wait for the log */

@@ -11,8 +11,9 @@
 
 #define FETCHES_MAX 64
 #define LIMIT_MS    5000
+#define LONG_LIMIT_MS 300000 /* of what a node is to do, rather than to show */
 #define PAGE_MAX    ((size_t)128 << 20)
-#define REQUEST_MAX 6144
+#define REQUEST_MAX 8192
 
 /* A page that was asked for. */
 struct fetch {
@@ -23,6 +24,8 @@ struct fetch {
     struct fetch **at;
     uint64_t token;
     uint64_t until_ms;
+    tr_gather_done *done; /* NULL: it is a page of a list */
+    void *context;
     uint16_t place; /* of the node, among all by address */
     uint16_t port;
     bool is_last; /* there is no node behind it */
@@ -70,6 +73,12 @@ static void end(struct fetch *fetch)
 static void fail(struct fetch *fetch)
 {
     struct tr_problem problem;
+    if (fetch->done != NULL) {
+        if (tr_server_has(fetch->gather->daemon->server, fetch->token))
+            fetch->done(fetch->context, (struct tr_span){NULL, 0});
+        end(fetch);
+        return;
+    }
     tr_problem_set(&problem, 503, "a node of the cluster did not answer, ask again: ", fetch->name,
                    NULL);
     tr_server_answer_problem(fetch->gather->daemon->server, fetch->token, &problem);
@@ -98,12 +107,18 @@ static void pass_on(struct fetch *fetch, struct tr_span body)
     static const char mark[] = ",\"cursor\":\"";
     enum { MARK = sizeof mark - 1, HEX = 16, TAIL = MARK + HEX + 2 };
     struct tr_span own = {"", 0};
-    while (body.size > 0 && (body.text[body.size - 1] == '\n' || body.text[body.size - 1] == '}'))
+    while (fetch->done == NULL && body.size > 0 && (body.text[body.size - 1] == '\n' || body.text[body.size - 1] == '}'))
         body.size--;
     const char *tail = body.size > TAIL ? body.text + body.size - (TAIL - 1) : NULL;
     if (tail != NULL && memcmp(tail, mark, MARK) == 0) {
         own = (struct tr_span){tail + MARK, HEX};
         body.size -= TAIL - 1;
+    }
+    if (fetch->done != NULL) {
+        if (tr_server_has(fetch->gather->daemon->server, fetch->token))
+            fetch->done(fetch->context, body);
+        end(fetch);
+        return;
     }
     uint8_t bytes[64];
     struct tr_writer cursor = tr_writer_on(bytes, sizeof bytes);
@@ -197,6 +212,21 @@ static void put_instant(struct tr_writer *out, const char *name, tr_wall_ms at_m
     tr_put_rfc3339(out, at_ms);
 }
 
+void tr_gather_put_filters(struct tr_writer *out, const struct tr_api_request *query)
+{
+    put_text(out, "&tag=", query->query.tag);
+    put_text(out, "&uri-prefix=", query->query.uri_prefix);
+    put_text(out, "&name-prefix=", query->query.name_prefix);
+    if (query->query.due_after_ms > 0)
+        put_instant(out, "&due-after=", query->query.due_after_ms);
+    if (query->query.due_before_ms > 0)
+        put_instant(out, "&due-before=", query->query.due_before_ms);
+    if (query->query.set_before > 0) {
+        tr_put_text(out, "&set-before=");
+        tr_put_hex(out, query->query.set_before, 16);
+    }
+}
+
 static void write_request(struct fetch *fetch, const struct tr_api_request *query)
 {
     struct tr_writer out = tr_writer_on((uint8_t *)fetch->request, REQUEST_MAX - 1);
@@ -209,12 +239,7 @@ static void write_request(struct fetch *fetch, const struct tr_api_request *quer
         tr_put_text(&out, "&cursor=");
         tr_put_hex(&out, query->query.cursor, 16);
     }
-    put_text(&out, "&tag=", query->query.tag);
-    put_text(&out, "&uri-prefix=", query->query.uri_prefix);
-    if (query->query.due_after_ms > 0)
-        put_instant(&out, "&due-after=", query->query.due_after_ms);
-    if (query->query.due_before_ms > 0)
-        put_instant(&out, "&due-before=", query->query.due_before_ms);
+    tr_gather_put_filters(&out, query);
     tr_put_text(&out, " HTTP/1.1\r\nHost: ");
     tr_put_text(&out, fetch->name);
     tr_put_text(&out, "\r\nConnection: close\r\n\r\n");
@@ -282,7 +307,8 @@ static void start(struct tr_gather *gather, struct fetch *fetch)
     struct tr_span name = {fetch->name, strlen(fetch->name)};
     fetch->gather = gather;
     fetch->wait.on_found = on_found;
-    fetch->until_ms = uv_now(&gather->daemon->loop) + LIMIT_MS;
+    fetch->until_ms =
+        uv_now(&gather->daemon->loop) + (fetch->done != NULL ? LONG_LIMIT_MS : LIMIT_MS);
     fetch->next = gather->fetches;
     fetch->at = &gather->fetches;
     if (fetch->next != NULL)
@@ -332,6 +358,45 @@ void tr_gather_page(struct tr_gather *gather, uint64_t token, const struct tr_ap
     memcpy(fetch->name, nodes[place].address.text, nodes[place].address.size);
     write_request(fetch, &from);
     start(gather, fetch);
+}
+
+uint16_t tr_gather_next(struct tr_gather *gather, uint16_t place)
+{
+    struct tr_node_peer nodes[TR_VIEW_NODES_MAX + 2];
+    uint32_t count = list_nodes(gather->daemon->node, nodes);
+    struct tr_span own = tr_node_address(gather->daemon->node);
+    for (uint32_t i = place; i < count; i++) {
+        if (nodes[i].is_up && !tr_span_equals(nodes[i].address, own))
+            return (uint16_t)i;
+    }
+    return UINT16_MAX;
+}
+
+bool tr_gather_ask(struct tr_gather *gather, uint64_t token, uint16_t place, struct tr_span line,
+                   tr_gather_done *done, void *context)
+{
+    struct tr_node_peer nodes[TR_VIEW_NODES_MAX + 2];
+    uint32_t count = list_nodes(gather->daemon->node, nodes);
+    if (gather->count >= FETCHES_MAX)
+        end_abandoned(gather);
+    struct fetch *fetch = place < count && nodes[place].is_up && gather->count < FETCHES_MAX
+                              ? calloc(1, sizeof *fetch)
+                              : NULL;
+    if (fetch == NULL)
+        return false;
+    fetch->token = token;
+    fetch->place = place;
+    fetch->done = done;
+    fetch->context = context;
+    memcpy(fetch->name, nodes[place].address.text, nodes[place].address.size);
+    struct tr_writer out = tr_writer_on((uint8_t *)fetch->request, REQUEST_MAX - 1);
+    tr_put_bytes(&out, line.text, line.size);
+    tr_put_text(&out, " HTTP/1.1\r\nHost: ");
+    tr_put_text(&out, fetch->name);
+    tr_put_text(&out, "\r\nConnection: close\r\n\r\n");
+    fetch->request[out.size] = '\0';
+    start(gather, fetch);
+    return true;
 }
 
 struct tr_gather *tr_gather_open(struct tr_daemon *daemon)

@@ -18,6 +18,17 @@ struct tr_gather *tr_gather_open(struct tr_daemon *daemon);
 /* Asks for a page; the server gets it for the request `token`, now or later. */
 void tr_gather_page(struct tr_gather *gather, uint64_t token, const struct tr_api_request *query);
 
+/* Asks another node, of this place among all by address, what a client would: one line of a request
+ * and nothing besides. `done` gets the body of its 200, or NULL, at most once: not if the client
+ * behind `token` has gone. False: there is no such node up, or no room. */
+typedef void tr_gather_done(void *context, struct tr_span body);
+bool tr_gather_ask(struct tr_gather *gather, uint64_t token, uint16_t place, struct tr_span line,
+                   tr_gather_done *done, void *context);
+/* The first place from this one on of another node that is up; UINT16_MAX: there is none. */
+uint16_t tr_gather_next(struct tr_gather *gather, uint16_t place);
+/* What chooses timers, as parameters of a request. */
+void tr_gather_put_filters(struct tr_writer *out, const struct tr_api_request *query);
+
 void tr_gather_close(struct tr_gather *gather);
 
 #endif

@@ -4,6 +4,7 @@
 #include "shell/cluster.h"
 #include "shell/front/batch.h"
 #include "shell/front/body.h"
+#include "shell/front/bulk.h"
 #include "shell/front/gather.h"
 #include "shell/front/resp_find.h"
 #include "shell/peer/links.h"
@@ -54,6 +55,7 @@ static enum tr_command command_of(enum tr_api_kind kind)
            : kind == TR_API_READ        ? TR_COMMAND_READ
            : kind == TR_API_LIST        ? TR_COMMAND_LIST
            : kind == TR_API_RESYNC_LIST ? TR_COMMAND_RESYNC_LIST
+           : kind == TR_API_FIRE        ? TR_COMMAND_FIRE
                                         : TR_COMMAND_REDRIVE;
 }
 
@@ -77,6 +79,7 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
             tr_http_render(connection, number);
             return;
         }
+        server->body.own.name = route->name.text != NULL ? route->name : server->body.own.name;
         event.of.request.body = &server->body;
         event.of.request.key = tr_http_header(&connection->http, bytes, TR_HTTP_IDEMPOTENCY_KEY);
         if (event.of.request.key.text == NULL)
@@ -152,7 +155,8 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
         kind = TR_REQUEST_READ;
     else if (what == TR_API_LIST)
         kind = TR_REQUEST_LIST;
-    else if (what <= TR_API_CANCEL || what == TR_API_REDRIVE)
+    else if (what <= TR_API_CANCEL ||
+             (what >= TR_API_REDRIVE && what <= TR_API_REDRIVE_ALL))
         kind = TR_REQUEST_WRITE;
     kind |= method == TR_HTTP_HEAD ? TR_KIND_HEAD : 0;
     if (!connection->http.keeps_alive || server->is_draining)
@@ -165,6 +169,7 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     case TR_API_READ:
     case TR_API_LIST:
     case TR_API_REDRIVE:
+    case TR_API_FIRE:
     case TR_API_RESYNC_LIST:
         if (what == TR_API_CREATE && connection->http.has_lines)
             begin_batch(connection, number, bytes);
@@ -173,6 +178,10 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
             tr_gather_page(daemon->gather, tr_connection_token(connection, number), &server->route);
         else
             ask_node(connection, number, bytes);
+        return;
+    case TR_API_CANCEL_ALL:
+    case TR_API_REDRIVE_ALL:
+        tr_bulk_begin(connection, number);
         return;
     case TR_API_REFERENCES: /* nodes of the original drop what they hold for others: done here */
         tr_answer_status(&server->answer, 202);

@@ -3,6 +3,7 @@
 #include "shell/front/server.h"
 
 #include "shell/front/batch.h"
+#include "shell/front/bulk.h"
 #include "shell/front/front.h"
 #include "shell/front/http.h"
 #include "shell/front/resp.h"
@@ -31,7 +32,7 @@ void tr_server_answer(struct tr_server *server, const struct tr_effect *effect)
     if (connection == NULL)
         return; /* the client is gone */
     uint16_t number = (uint16_t)(token >> 20);
-    if (tr_batch_hear(connection, number, effect))
+    if (tr_batch_hear(connection, number, effect) || tr_bulk_hear(connection, number, effect))
         return;
     tr_answer_from_effect(&server->answer, server->daemon->node, effect);
     tr_http_render(connection, number);
@@ -241,6 +242,7 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon)
     server->sweep.data = server;
     uv_timer_start(&server->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     uv_timer_init(&daemon->loop, &server->batches_again);
+    uv_timer_init(&daemon->loop, &server->bulks_again);
     return server;
 }
 
@@ -296,4 +298,6 @@ void tr_server_close(struct tr_server *server)
     uv_close((uv_handle_t *)&server->sweep, NULL);
     uv_timer_stop(&server->batches_again);
     uv_close((uv_handle_t *)&server->batches_again, NULL);
+    uv_timer_stop(&server->bulks_again);
+    uv_close((uv_handle_t *)&server->bulks_again, NULL);
 }

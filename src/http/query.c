@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stands behind the question mark. */
+#include "calendar/date.h"
+#include "http/route.h"
+#include "wire/suggest.h"
+
+#define CURSOR_NODE    16 /* digits */
+#define CURSOR_CLUSTER 20
+
+static bool read_number(struct tr_span text, uint64_t *value)
+{
+    *value = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.text[i] < '0' || text.text[i] > '9' || *value > UINT64_MAX / 10 - 1)
+            return false;
+        *value = *value * 10 + (uint64_t)(text.text[i] - '0');
+    }
+    return text.size > 0;
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* Percent-decoded into `out`; a plus is a blank, or, where that means nothing, itself. False: it
+ * does not fit or is badly written. */
+static bool decode_with(struct tr_span text, char plus, char *out, size_t cap, size_t *size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.text[i];
+        if (c == '+')
+            c = plus;
+        if (c == '%') {
+            int high = i + 2 < text.size ? hex_digit(text.text[i + 1]) : -1;
+            int low = i + 2 < text.size ? hex_digit(text.text[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return false;
+            c = (char)(high * 16 + low);
+            i += 2;
+        }
+        if (n == cap)
+            return false;
+        out[n++] = c;
+    }
+    *size = n;
+    return true;
+}
+
+static bool decode(struct tr_span text, char *out, size_t cap, size_t *size)
+{
+    return decode_with(text, ' ', out, cap, size);
+}
+
+bool tr_path_decode(struct tr_span text, char *out, size_t cap, size_t *size)
+{
+    return decode_with(text, '+', out, cap, size);
+}
+
+/* An instant; the plus of its offset is not always escaped. */
+static bool read_instant(struct tr_span text, tr_wall_ms *at_ms)
+{
+    char bytes[64];
+    size_t size = 0;
+    return decode_with(text, '+', bytes, sizeof bytes, &size) &&
+           tr_instant_parse((struct tr_span){bytes, size}, at_ms);
+}
+
+static bool read_hex(struct tr_span text, uint64_t *value)
+{
+    *value = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        int digit = hex_digit(text.text[i]);
+        if (digit < 0 || text.size != 16)
+            return false;
+        *value = *value << 4 | (uint64_t)digit;
+    }
+    return text.size == 16;
+}
+
+/* Of a node, or, with four digits more, of the whole cluster. */
+static bool read_cursor(struct tr_span text, struct tr_api_request *out)
+{
+    size_t head = text.size == CURSOR_CLUSTER ? CURSOR_CLUSTER - CURSOR_NODE : 0;
+    uint64_t place = 0;
+    for (size_t i = 0; i < head; i++) {
+        int digit = hex_digit(text.text[i]);
+        if (digit < 0)
+            return false;
+        place = place << 4 | (uint64_t)digit;
+    }
+    out->query.has_cursor = true;
+    out->place = (uint16_t)place;
+    return read_hex(tr_span_from(text, head), &out->query.cursor);
+}
+
+static void refuse_parameter(struct tr_api_request *out, struct tr_span name)
+{
+    static const char *const known[] = {"limit",
+                                        "cursor",
+                                        "tag",
+                                        "state",
+                                        "scope",
+                                        "sequence",
+                                        "time-from",
+                                        "node-for-replicas",
+                                        "cluster-view-id",
+                                        "uri-prefix",
+                                        "name-prefix",
+                                        "due-after",
+                                        "due-before",
+                                        "set-before",
+                                        "all",
+                                        "dry-run",
+                                        "now",
+                                        NULL};
+    char text[33] = "";
+    memcpy(text, name.text, name.size < sizeof text ? name.size : sizeof text - 1);
+    const char *meant = tr_suggest(name, known);
+    out->kind = TR_API_REFUSED;
+    tr_problem_set(&out->problem, 400, "there is no parameter ", text,
+                   meant != NULL ? ": did you mean " : NULL, meant, "?", NULL);
+}
+
+/* What nodes of the original ask each other for. */
+static void read_resync_parameter(struct tr_span name, struct tr_span value,
+                                  struct tr_api_request *out)
+{
+    size_t size = 0;
+    if (tr_span_equals(name, TR_SPAN("node-for-replicas"))) {
+        out->kind = TR_API_RESYNC_LIST;
+        if (!decode(value, out->node_bytes, sizeof out->node_bytes, &size) || size == 0)
+            tr_api_refuse(out, 400, "node-for-replicas must be the address of a node");
+        out->query.node = (struct tr_span){out->node_bytes, size};
+    } else if (tr_span_equals(name, TR_SPAN("cluster-view-id"))) {
+        out->kind = TR_API_RESYNC_LIST;
+        out->query.has_view = true;
+        if (!read_hex(value, &out->query.view))
+            tr_api_refuse(out, 400, "cluster-view-id must be the view of GET /cluster");
+    } else if (tr_span_equals(name, TR_SPAN("time-from"))) {
+        if (!read_number(value, &out->query.from_ms) || out->query.from_ms > TR_TIME_MAX)
+            tr_api_refuse(out, 400, "time-from must be a number of milliseconds from now");
+    } else {
+        refuse_parameter(out, name);
+    }
+}
+
+static void read_flag(struct tr_span value, const char *what, bool *flag,
+                      struct tr_api_request *out)
+{
+    *flag = tr_span_equals(value, TR_SPAN("yes"));
+    if (!*flag && !tr_span_equals(value, TR_SPAN("no")))
+        tr_api_refuse(out, 400, what);
+}
+
+static void read_parameter(struct tr_span name, struct tr_span value, struct tr_api_request *out)
+{
+    uint64_t number = 0;
+    if (tr_span_equals(name, TR_SPAN("limit"))) {
+        if (!read_number(value, &number) || number == 0 || number > TR_LIST_LIMIT_MAX)
+            tr_api_refuse(out, 400, "limit must be a number from 1 to 1000");
+        out->query.limit = (uint32_t)number;
+    } else if (tr_span_equals(name, TR_SPAN("cursor"))) {
+        if (!read_cursor(value, out))
+            tr_api_refuse(out, 400, "cursor must be one that an earlier page gave");
+    } else if (tr_span_equals(name, TR_SPAN("tag"))) {
+        size_t size = 0;
+        if (!decode(value, out->tag_bytes, sizeof out->tag_bytes, &size) || size == 0)
+            tr_api_refuse(out, 400, "tag must be 1 to 64 bytes");
+        out->query.tag = (struct tr_span){out->tag_bytes, size};
+    } else if (tr_span_equals(name, TR_SPAN("uri-prefix"))) {
+        size_t size = 0;
+        if (!decode(value, out->uri_bytes, sizeof out->uri_bytes, &size) || size == 0)
+            tr_api_refuse(out, 400, "uri-prefix must be 1 to 1024 bytes");
+        out->query.uri_prefix = (struct tr_span){out->uri_bytes, size};
+    } else if (tr_span_equals(name, TR_SPAN("name-prefix"))) {
+        size_t size = 0;
+        if (!decode(value, out->prefix_bytes, sizeof out->prefix_bytes, &size) || size == 0)
+            tr_api_refuse(out, 400, "name-prefix must be 1 to 255 bytes");
+        out->query.name_prefix = (struct tr_span){out->prefix_bytes, size};
+    } else if (tr_span_equals(name, TR_SPAN("set-before"))) {
+        if (!read_hex(value, &out->query.set_before) || out->query.set_before == 0)
+            tr_api_refuse(out, 400, "set-before must be a version, of 16 hexadecimal digits");
+    } else if (tr_span_equals(name, TR_SPAN("due-after"))) {
+        if (!read_instant(value, &out->query.due_after_ms))
+            tr_api_refuse(out, 400, "due-after must be an instant, as 2026-11-19T08:30:00Z");
+    } else if (tr_span_equals(name, TR_SPAN("due-before"))) {
+        if (!read_instant(value, &out->query.due_before_ms))
+            tr_api_refuse(out, 400, "due-before must be an instant, as 2026-11-19T08:30:00Z");
+        if (out->query.due_before_ms == 0) /* which is not given; nothing is due by then */
+            out->query.due_before_ms = 1;
+    } else if (tr_span_equals(name, TR_SPAN("state"))) {
+        out->has_state = true;
+        out->query.wants_dead = tr_span_equals(value, TR_SPAN("dead"));
+        out->query.wants_retrying = tr_span_equals(value, TR_SPAN("retrying"));
+        if (!out->query.wants_dead && !out->query.wants_retrying &&
+            !tr_span_equals(value, TR_SPAN("pending")))
+            tr_api_refuse(out, 400, "state must be pending, retrying or dead");
+    } else if (tr_span_equals(name, TR_SPAN("scope"))) {
+        out->wants_cluster = tr_span_equals(value, TR_SPAN("cluster"));
+        out->wants_node = tr_span_equals(value, TR_SPAN("node"));
+        out->query.wants_held = tr_span_equals(value, TR_SPAN("held"));
+        if (!out->wants_cluster && !out->query.wants_held &&
+            !out->wants_node)
+            tr_api_refuse(out, 400, "scope must be node, cluster or held");
+    } else if (tr_span_equals(name, TR_SPAN("all"))) {
+        read_flag(value, "all must be yes or no", &out->wants_all, out);
+    } else if (tr_span_equals(name, TR_SPAN("dry-run"))) {
+        read_flag(value, "dry-run must be yes or no", &out->is_dry, out);
+    } else if (tr_span_equals(name, TR_SPAN("now"))) {
+        out->wants_now = tr_span_equals(value, TR_SPAN("1"));
+        if (!out->wants_now && !tr_span_equals(value, TR_SPAN("0")))
+            tr_api_refuse(out, 400, "now must be 0 or 1");
+    } else if (tr_span_equals(name, TR_SPAN("sequence"))) {
+        if (!read_number(value, &out->query.sequence))
+            tr_api_refuse(out, 400, "sequence must be a number");
+    } else {
+        read_resync_parameter(name, value, out);
+    }
+}
+
+/* Parameters are parted by & or, as the original has it, by ; */
+void tr_api_read_query(struct tr_span query, struct tr_api_request *out)
+{
+    while (query.size > 0 && out->kind != TR_API_REFUSED) {
+        size_t end = 0;
+        while (end < query.size && query.text[end] != '&' && query.text[end] != ';')
+            end++;
+        const char *equals = memchr(query.text, '=', end);
+        size_t name = equals == NULL ? end : (size_t)(equals - query.text);
+        struct tr_span value = {query.text + name, 0};
+        if (equals != NULL)
+            value = (struct tr_span){equals + 1, end - name - 1};
+        read_parameter((struct tr_span){query.text, name}, value, out);
+        query = tr_span_from(query, end < query.size ? end + 1 : end);
+    }
+    const struct tr_query *asked = &out->query;
+    out->is_chosen = asked->tag.text != NULL || out->has_state || asked->uri_prefix.text != NULL ||
+                     asked->name_prefix.text != NULL || asked->due_after_ms > 0 ||
+                     asked->due_before_ms > 0;
+    if (out->kind != TR_API_REFUSED && asked->wants_held && out->is_chosen)
+        tr_api_refuse(out, 400, "scope=held lists all timers: there is nothing to choose by");
+}
