@@ -90,10 +90,11 @@ static void draw_hardships(struct world *world)
     faults[SIM_FACTORS] = sim_chance(world, 4);
     faults[SIM_ZERO] = sim_chance(world, 4);
     faults[SIM_HOURS] = faults[SIM_STEP] && sim_chance(world, 3);
-    draw_limits(world);
+    if (!world->options->is_moving) /* what a read tells is held to nothing where pools are small */
+        draw_limits(world);
     draw_latency(world);
     if (world->options->has_keys)
-        faults[SIM_SPREAD] = sim_chance(world, 3);
+        faults[SIM_SPREAD] = sim_chance(world, world->options->is_moving ? 2 : 3);
     faults[SIM_FLUSH] = world->options->has_flushes;
 }
 
@@ -123,12 +124,17 @@ void sim_draw_faults(struct world *world)
     faults[SIM_STEP] = sim_chance(world, 4);
     if (world->options->is_still)
         faults[SIM_SCALE_UP] = faults[SIM_SCALE_DOWN] = faults[SIM_RESTART] = false;
+    if (world->options->is_moving) {
+        faults[SIM_SCALE_UP] = faults[SIM_SCALE_DOWN] = true;
+        faults[SIM_RESTART] = false;
+    }
     world->is_sluggish = kind == KIND_SLUGGISH && !is_calm;
     if (world->is_lone)
         faults[SIM_CRASH] = true;
     if (world->is_sluggish)
         faults[SIM_STALL] = faults[SIM_SCALE_UP] = true;
-    faults[SIM_FULL_JOINER] = is_calm && faults[SIM_SCALE_UP] && sim_chance(world, 2);
+    bool may_be_full = is_calm && !world->options->is_moving;
+    faults[SIM_FULL_JOINER] = may_be_full && faults[SIM_SCALE_UP] && sim_chance(world, 2);
     faults[SIM_FULL_RESTART] = is_calm && faults[SIM_RESTART] && sim_chance(world, 3);
     if (world->options->is_full)
         faults[SIM_RESTART] = faults[SIM_FULL_RESTART] = true;

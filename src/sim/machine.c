@@ -13,6 +13,8 @@
 #define SHARED_LEAST  10 /* timers by which others can tell that its clock was set */
 #define BACK_MOST_MS  10000
 #define STEP_LEAST_MS 600 /* less may be what frames took */
+#define RUSH          12  /* clients that come when keys begin to move, */
+#define RUSH_MS       40  /* within so long, beside four frames */
 
 static void write_log(struct world *world, uint32_t index, const struct tr_effect *effect)
 {
@@ -177,6 +179,19 @@ static uint64_t true_time(const struct world *world, const struct machine *machi
     return world->now_ms + (uint64_t)((int64_t)left + more) + (left > 0 && machine->drift < 0);
 }
 
+/* Keys move within a few frames of a change, in which hardly any client would come by itself: reads
+ * then are what such a life is for. But when the keyspace is made, nodes that began just then may
+ * stand in for others that they have not heard of yet. */
+static void rush(struct world *world, uint32_t index)
+{
+    bool is_made = world->key_calls != NULL && world->model.impaired_ms > 0;
+    if (!world->options->is_moving || !is_made || world->is_healed)
+        return;
+    for (unsigned i = 0; i < RUSH; i++)
+        sim_plan(world, index, (struct sim_pending){.what = HAPPENS_ASK},
+                 sim_draw(world, RUSH_MS + 4 * world->latency_ms));
+}
+
 void sim_step(struct world *world, uint32_t index, struct tr_event *event)
 {
     struct machine *machine = &world->machines[index];
@@ -191,6 +206,7 @@ void sim_step(struct world *world, uint32_t index, struct tr_event *event)
     if (tr_node_roster(machine->node)->id != roster) {
         world->scaled_ms = world->now_ms;
         sim_check_roster(world, tr_node_roster(machine->node));
+        rush(world, index);
     }
     if (world->cluster == 0)
         world->cluster = tr_node_roster(machine->node)->cluster;

@@ -36,6 +36,7 @@ static const char usage[] =
     "  --keys           likewise, with keys beside the timers\n"
     "  --keyspace       lives of a cluster with keys beside the timers\n"
     "  --flushes        likewise, and all keys are ended now and then\n"
+    "  --moving         calm lives with keys that are read while they move\n"
     "  --cover          print how often each fault and each rule was exercised; 1 if any never "
     "was\n"
     "  --mutant NAME    break a rule on purpose\n"
@@ -126,6 +127,9 @@ static bool read_flag(struct arguments *arguments, const char *name)
         arguments->options.has_keys = true;
     else if (strcmp(name, "--flushes") == 0)
         arguments->options.has_keys = arguments->options.has_flushes = true;
+    else if (strcmp(name, "--moving") == 0)
+        arguments->options.has_keys = arguments->options.is_calm = arguments->options.is_moving =
+            true;
     else if (strcmp(name, "--cover") == 0)
         arguments->wants_cover = true;
     else if (strcmp(name, "--mutants") == 0)
@@ -246,7 +250,9 @@ static void shorten(const struct sim_options *failed)
            : failed->is_calm ? " --calm"
                              : "",
            failed->is_sluggish ? " --sluggish" : "", failed->is_hostile ? " --hostile" : "");
-    if (failed->has_keys)
+    if (failed->is_moving)
+        printf(" --moving");
+    else if (failed->has_keys)
         printf(failed->has_flushes ? " --flushes" : " --keyspace");
     if (failed->nodes > 0)
         printf(" --nodes %u", failed->nodes);
@@ -315,13 +321,15 @@ static bool find_mutant(const struct arguments *arguments, enum tr_mutant mutant
     if (child == 0) {
         const struct mutant *broken = &mutants[mutant];
         bool is_alone = strcmp(broken->lives, "keys") == 0 || strcmp(broken->lives, "alone") == 0;
-        options.has_keys =
-            strcmp(broken->lives, "keys") == 0 || strcmp(broken->lives, "keyspace") == 0;
+        options.is_moving |= strcmp(broken->lives, "moving") == 0;
+        options.has_keys = strcmp(broken->lives, "keys") == 0 ||
+                           strcmp(broken->lives, "keyspace") == 0 || options.is_moving;
         options.mutant = mutant;
         options.is_quiet = true;
         bool is_slow = strcmp(broken->lives, "slow") == 0;
         options.is_full |= strcmp(broken->lives, "full") == 0;
-        options.is_calm |= is_slow || options.is_full || strcmp(broken->lives, "calm") == 0;
+        options.is_calm |=
+            is_slow || options.is_full || options.is_moving || strcmp(broken->lives, "calm") == 0;
         options.is_sluggish |= strcmp(broken->lives, "sluggish") == 0;
         if (is_slow)
             options.latency_ms = SLOW_MS;

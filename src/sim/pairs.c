@@ -207,15 +207,37 @@ static void cancel_appointment(struct world *world, uint32_t index)
          &command);
 }
 
+static bool may_ask(const struct world *world, uint32_t index)
+{
+    const struct machine *machine = &world->machines[index];
+    if (world->pairs == NULL || world->pairs->open_count == OPEN_KEYS || !machine->is_ready ||
+        index == world->hostile || machine->paused_until_ms > world->now_ms || machine->told_ms > 0)
+        return false;
+    /* One that is alone, and has keys, would not be taken in. */
+    return tr_node_roster(machine->node)->cluster == world->cluster;
+}
+
+/* Most of it reads: a key that is read too early has not come yet. */
+static void rush(struct world *world, uint32_t index)
+{
+    struct tr_event event = {.kind = TR_EVENT_TICK};
+    if (sim_chance(world, 4)) {
+        sim_pairs_ask(world, index);
+        return;
+    }
+    if (!may_ask(world, index))
+        return;
+    sim_step(world, index, &event);
+    if (world->machines[index].is_ready)
+        ask_read(world, index, (uint32_t)sim_draw(world, KEYS - COUNTERS));
+}
+
 void sim_pairs_ask(struct world *world, uint32_t index)
 {
     const struct machine *machine = &world->machines[index];
     struct tr_event event = {.kind = TR_EVENT_TICK};
-    if (world->pairs == NULL || world->pairs->open_count == OPEN_KEYS || !machine->is_ready ||
-        index == world->hostile || machine->paused_until_ms > world->now_ms || machine->told_ms > 0)
+    if (!may_ask(world, index))
         return;
-    if (tr_node_roster(machine->node)->cluster != world->cluster)
-        return; /* one that is alone, and has keys, would not be taken in */
     if (world->pairs->scan.is_on && world->pairs->scan.token == 0)
         sim_pairs_scan_on(world);
     sim_step(world, index, &event);
@@ -403,4 +425,4 @@ static void forsake(struct world *world, uint32_t index)
     }
 }
 
-const struct sim_key_calls sim_pairs_calls = {hear_answer, sim_pairs_scan_hear, forsake};
+const struct sim_key_calls sim_pairs_calls = {hear_answer, sim_pairs_scan_hear, forsake, rush};

@@ -14,7 +14,7 @@ static struct tr_definition draw_definition(struct world *world, uint64_t partit
 {
     struct sim_pairs *pairs = world->pairs;
     uint8_t copies = (uint8_t)(1 + sim_draw(world, 4));
-    bool is_loose = sim_chance(world, 6);
+    bool is_loose = !world->options->is_moving && sim_chance(world, 6);
     struct tr_definition keys = {
         .partitions = partitions,
         .copies = copies,

@@ -16,6 +16,7 @@ enum sim_happening {
     HAPPENS_LINK_DOWN,
     HAPPENS_START,
     HAPPENS_VIEW,
+    HAPPENS_ASK, /* a client comes, since keys move */
 };
 
 struct sim_pending {

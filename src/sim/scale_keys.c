@@ -42,7 +42,7 @@ static void forsake(struct world *world, uint32_t index)
     (void)index;
 }
 
-static const struct sim_key_calls calls = {hear_answer, hear_page, forsake};
+static const struct sim_key_calls calls = {hear_answer, hear_page, forsake, NULL};
 
 static struct tr_span name_of(uint64_t number, char text[24])
 {

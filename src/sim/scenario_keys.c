@@ -56,7 +56,7 @@ static void forsake(struct world *world, uint32_t index)
     (void)index;
 }
 
-static const struct sim_key_calls calls = {hear_answer, hear_page, forsake};
+static const struct sim_key_calls calls = {hear_answer, hear_page, forsake, NULL};
 
 const char *sim_story_keyspace(struct world *world, char **words, int count)
 {

@@ -69,6 +69,10 @@ static void happen(struct world *world, const struct sim_pending *pending)
     }
     if (!machine->is_running)
         return;
+    if (pending->what == HAPPENS_ASK) {
+        world->key_calls->rush(world, pending->machine);
+        return;
+    }
     switch (pending->what) {
     case HAPPENS_CALLBACK:
         happen_callback(world, pending, &event);
@@ -94,6 +98,7 @@ static void happen(struct world *world, const struct sim_pending *pending)
         break;
     case HAPPENS_START:
     case HAPPENS_VIEW:
+    case HAPPENS_ASK:
         return;
     }
     sim_step(world, pending->machine, &event);

@@ -90,6 +90,7 @@ struct sim_key_calls {
     void (*answer)(struct world *world, uint32_t index, const struct tr_effect *effect);
     void (*scanned)(struct world *world, uint32_t index, const struct tr_effect *effect);
     void (*forsake)(struct world *world, uint32_t index); /* its node is gone */
+    void (*rush)(struct world *world, uint32_t index);    /* somebody asks while keys move */
 };
 
 /* Of all nodes at once. */
