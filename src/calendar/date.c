@@ -183,3 +183,44 @@ void tr_instant_write(tr_wall_ms at_ms, char out[TR_INSTANT_SIZE + 1])
     }
     *out = '\0';
 }
+
+static bool read_digits(const char *text, unsigned count, uint32_t *value)
+{
+    *value = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        *value = *value * 10 + (uint32_t)(text[i] - '0');
+    }
+    return true;
+}
+
+/* The form that is to be sent; the two older ones are not. */
+bool tr_http_date_parse(struct tr_span text, tr_wall_ms *at_ms)
+{
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    static const char form[] = "..., .. ... .... ..:..:.. GMT";
+    uint32_t day = 0;
+    uint32_t year = 0;
+    uint32_t hour = 0;
+    uint32_t minute = 0;
+    uint32_t second = 0;
+    uint32_t month = 0;
+    if (text.size != sizeof form - 1)
+        return false;
+    for (size_t i = 0; i < text.size; i++) {
+        if (form[i] != '.' && form[i] != text.text[i])
+            return false;
+    }
+    while (month < 12 && memcmp(months + (size_t)3 * month, text.text + 8, 3) != 0)
+        month++;
+    if (month == 12 || !read_digits(text.text + 5, 2, &day) ||
+        !read_digits(text.text + 12, 4, &year) || !read_digits(text.text + 17, 2, &hour) ||
+        !read_digits(text.text + 20, 2, &minute) || !read_digits(text.text + 23, 2, &second) ||
+        year < 1970 || day < 1 || day > tr_date_month_days((int32_t)year, month + 1) || hour > 23 ||
+        minute > 59 || second > 60)
+        return false;
+    int64_t days = tr_date_days((struct tr_date){(int32_t)year, month + 1, day});
+    *at_ms = ((uint64_t)days * TR_DAY_S + (uint64_t)hour * 3600 + (uint64_t)minute * 60 + second) * 1000;
+    return true;
+}

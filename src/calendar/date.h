@@ -25,6 +25,9 @@ uint32_t tr_date_month_days(int32_t year, uint32_t month);
  * is 1970: it has passed. False: it is none. */
 bool tr_instant_parse(struct tr_span text, tr_wall_ms *at_ms);
 
+/* A date of HTTP, as Sun, 06 Nov 1994 08:49:37 GMT. False: it is none. */
+bool tr_http_date_parse(struct tr_span text, tr_wall_ms *at_ms);
+
 /* In UTC, with a zero byte behind it. Years have four digits: what lies beyond is the last. */
 void tr_instant_write(tr_wall_ms at_ms, char out[TR_INSTANT_SIZE + 1]);
 

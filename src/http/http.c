@@ -4,9 +4,23 @@
 #include "base/assert.h"
 
 static const struct tr_span header_names[TR_HTTP_HEADERS] = {
-    {"content-type", 12},      {"expect", 6},      {"idempotency-key", 15},
-    {"tryst-proof", 11},       {"range", 5},       {"retry-after", 11},
-    {"x-sequence-number", 17}, {"x-timer-id", 10}, {"upgrade", 7},
+    [TR_HTTP_ACCEPT] = {"accept", 6},
+    [TR_HTTP_CONTENT_TYPE] = {"content-type", 12},
+    [TR_HTTP_EXPECT] = {"expect", 6},
+    [TR_HTTP_IDEMPOTENCY_KEY] = {"idempotency-key", 15},
+    [TR_HTTP_IF_MATCH] = {"if-match", 8},
+    [TR_HTTP_IF_NONE_MATCH] = {"if-none-match", 13},
+    [TR_HTTP_PROOF] = {"tryst-proof", 11},
+    [TR_HTTP_RANGE] = {"range", 5},
+    [TR_HTTP_RETRY_AFTER] = {"retry-after", 11},
+    [TR_HTTP_SEQUENCE] = {"x-sequence-number", 17},
+    [TR_HTTP_TIMER_ID] = {"x-timer-id", 10},
+    [TR_HTTP_TRACEPARENT] = {"traceparent", 11},
+    [TR_HTTP_TRACESTATE] = {"tracestate", 10},
+    [TR_HTTP_UPGRADE] = {"upgrade", 7},
+    [TR_HTTP_WEBHOOK_ID] = {"webhook-id", 10},
+    [TR_HTTP_WEBHOOK_SIGNATURE] = {"webhook-signature", 17},
+    [TR_HTTP_WEBHOOK_TIMESTAMP] = {"webhook-timestamp", 17},
 };
 
 static struct tr_http *http_of(llhttp_t *parser)
@@ -73,7 +87,7 @@ static int on_value_complete(llhttp_t *parser)
 {
     struct tr_http *http = http_of(parser);
     if (http->current >= 0)
-        http->seen |= (uint16_t)(1u << http->current);
+        http->seen |= 1u << http->current;
     return 0;
 }
 

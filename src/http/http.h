@@ -37,15 +37,23 @@ enum tr_http_state {
 
 /* Headers that anybody here looks at. */
 enum tr_http_header {
+    TR_HTTP_ACCEPT,
     TR_HTTP_CONTENT_TYPE,
     TR_HTTP_EXPECT,
     TR_HTTP_IDEMPOTENCY_KEY,
+    TR_HTTP_IF_MATCH,
+    TR_HTTP_IF_NONE_MATCH,
     TR_HTTP_PROOF,
     TR_HTTP_RANGE,
     TR_HTTP_RETRY_AFTER,
     TR_HTTP_SEQUENCE,
     TR_HTTP_TIMER_ID,
+    TR_HTTP_TRACEPARENT,
+    TR_HTTP_TRACESTATE,
     TR_HTTP_UPGRADE,
+    TR_HTTP_WEBHOOK_ID,
+    TR_HTTP_WEBHOOK_SIGNATURE,
+    TR_HTTP_WEBHOOK_TIMESTAMP,
     TR_HTTP_HEADERS,
 };
 
@@ -65,7 +73,7 @@ struct tr_http {
     struct tr_http_place field; /* the name of the header being read */
     struct tr_http_place headers[TR_HTTP_HEADERS];
     struct tr_http_place body;
-    uint16_t seen;  /* headers that were there, a bit each */
+    uint32_t seen;  /* headers that were there, a bit each */
     int8_t current; /* the header whose value comes, or -1 */
     bool is_head_done;
     bool has_lines; /* a POST with a body of lines */

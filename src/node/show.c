@@ -262,6 +262,13 @@ uint64_t tr_node_version(const struct tr_node *node)
     return (last > now ? last : now) + 1;
 }
 
+tr_wall_ms tr_node_nominal(const struct tr_node *node, const struct tr_record *record)
+{
+    const struct tr_head *head = &record->head;
+    return head->instant_ms != 0 ? head->instant_ms
+                                 : tr_node_wall(node, head->due_ms - head->lag_ms);
+}
+
 struct tr_span tr_node_address_of(const struct tr_node *node, uint16_t hash)
 {
     for (uint32_t i = 0; i < node->cluster.member_count; i++) {

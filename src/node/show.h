@@ -76,6 +76,9 @@ void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *
 unsigned tr_node_ahead(const struct tr_node *node, uint32_t ref, tr_wall_ms *instants,
                        unsigned most);
 
+/* When the pop of a record was due, by the wall clock, whatever was tried since. */
+tr_wall_ms tr_node_nominal(const struct tr_node *node, const struct tr_record *record);
+
 /* The address of the node whose hash stands in an attempt; empty: it is not known here. */
 struct tr_span tr_node_address_of(const struct tr_node *node, uint16_t hash);
 

@@ -28,6 +28,8 @@ enum type {
     TYPE_YES,     /* yes or no */
     TYPE_QUORUM,  /* always or quorum */
     TYPE_UNKNOWN, /* refuse or ignore */
+    TYPE_WEBHOOK, /* a file of secrets, and perhaps before it whom they are for */
+    TYPE_TRACE,   /* new or parent */
     TYPE_UNUSED,  /* the original's; accepted */
 };
 
@@ -98,6 +100,9 @@ static const struct row rows[] = {
     {"callback", "deny", TYPE_DENY, 0, 0, 0},
     {"callback", "ca-file", TYPE_TEXT, AT(ca_file), 0, TR_CONFIG_TEXT - 1},
     {"callback", "to-nodes", TYPE_YES, AT(may_call_nodes), 0, 0},
+    {"callback", "ce-source", TYPE_TEXT, AT(ce_source), 1, TR_CONFIG_SOURCE - 1},
+    {"callback", "trace", TYPE_TRACE, AT(is_trace_kept), 0, 0},
+    {"webhook", "secret-file", TYPE_WEBHOOK, 0, 0, 0},
     {"api", "unknown-members", TYPE_UNKNOWN, AT(ignores_unknown), 0, 0},
     {"limits", "body", TYPE_SIZE, AT(body_max), 1024, (uint64_t)64 << 20},
     {"limits", "opaque", TYPE_SIZE, AT(opaque_max), 0, (uint64_t)2 << 20},
@@ -240,6 +245,29 @@ static void set_sync(struct loader *loader, const char *text)
     fault(loader, "sync must be always, interval or never, not '%.64s'", text);
 }
 
+/* `FILE`, or `https://host FILE`. */
+static void add_webhook(struct loader *loader, const char *text)
+{
+    struct tr_config *config = loader->config;
+    size_t origin = strncmp(text, "http", 4) == 0 ? strcspn(text, " \t") : 0;
+    const char *file = text + origin + strspn(text + origin, " \t");
+    if (config->webhook_count == TR_CONFIG_WEBHOOKS) {
+        fault(loader, "secret-file: there may be %d of them", TR_CONFIG_WEBHOOKS);
+        return;
+    }
+    if (file[0] == '\0' || origin >= TR_CONFIG_ADDRESS || strlen(file) >= TR_CONFIG_TEXT) {
+        fault(loader, "secret-file must be a file, or https://host and a file, not '%.64s'", text);
+        return;
+    }
+    struct tr_config_webhook *webhook = &config->webhooks[config->webhook_count++];
+    *webhook = (struct tr_config_webhook){.keys.count = 0};
+    snprintf(webhook->origin, sizeof webhook->origin, "%.*s", (int)origin, text);
+    snprintf(webhook->file, sizeof webhook->file, "%s", file);
+    size_t size = strlen(webhook->origin);
+    while (size > 0 && webhook->origin[size - 1] == '/')
+        webhook->origin[--size] = '\0';
+}
+
 static void set_value(struct loader *loader, const struct row *row, const char *text)
 {
     switch (row->type) {
@@ -277,6 +305,14 @@ static void set_value(struct loader *loader, const struct row *row, const char *
         loader->config->ignores_unknown = strcmp(text, "ignore") == 0;
         if (!loader->config->ignores_unknown && strcmp(text, "refuse") != 0)
             fault(loader, "unknown-members must be refuse or ignore, not '%.64s'", text);
+        return;
+    case TYPE_TRACE:
+        loader->config->is_trace_kept = strcmp(text, "parent") == 0;
+        if (!loader->config->is_trace_kept && strcmp(text, "new") != 0)
+            fault(loader, "trace must be new or parent, not '%.64s'", text);
+        return;
+    case TYPE_WEBHOOK:
+        add_webhook(loader, text);
         return;
     case TYPE_YES:
         *(bool *)((char *)loader->config + row->offset) = strcmp(text, "yes") == 0;
@@ -326,7 +362,8 @@ static void read_values(struct loader *loader, struct tr_span text)
         }
         if (loader->is_set_before[row - rows])
             continue;
-        bool is_list = row->type == TYPE_NODE || row->type == TYPE_DENY || row->type == TYPE_UNUSED;
+        bool is_list = row->type == TYPE_NODE || row->type == TYPE_DENY ||
+                       row->type == TYPE_WEBHOOK || row->type == TYPE_UNUSED;
         if (loader->is_strict && loader->is_set[row - rows] && !is_list) {
             fault(loader, "%s was set before", row->key);
             continue;
@@ -502,6 +539,21 @@ uint64_t tr_config_budget(const struct tr_config *config)
     if (budget == 0)
         budget = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE);
     return budget < TR_NODE_MEMORY_LEAST ? TR_NODE_MEMORY_LEAST : budget;
+}
+
+const struct tr_webhook_keys *tr_config_webhook_keys(const struct tr_config *config,
+                                                     struct tr_span origin)
+{
+    const struct tr_webhook_keys *usual = NULL;
+    for (uint32_t i = 0; i < config->webhook_count; i++) {
+        const struct tr_config_webhook *webhook = &config->webhooks[i];
+        struct tr_span meant = {webhook->origin, strlen(webhook->origin)};
+        if (meant.size == 0)
+            usual = &webhook->keys;
+        else if (tr_span_equals_nocase(meant, origin))
+            return &webhook->keys;
+    }
+    return usual;
 }
 
 bool tr_config_names(const struct tr_config *config, struct tr_span address)

@@ -8,6 +8,7 @@
 #ifndef TR_SHELL_CONFIG_H
 #define TR_SHELL_CONFIG_H
 
+#include "proof/webhook.h"
 #include "shell/disk.h"
 #include "shell/say.h"
 
@@ -19,6 +20,8 @@
 
 #define TR_CONFIG_DENY    64
 #define TR_CONFIG_ADDRESS 256
+#define TR_CONFIG_SOURCE  256
+#define TR_CONFIG_WEBHOOKS 16
 
 /* Another node, or this one, and what becomes of it. */
 struct tr_config_node {
@@ -31,6 +34,13 @@ struct tr_network {
     uint8_t address[16];
     uint8_t bits;
     bool is_ipv6;
+};
+
+/* Secrets by which callbacks are signed. */
+struct tr_config_webhook {
+    char origin[TR_CONFIG_ADDRESS]; /* of the receivers they are for; empty: of all others */
+    char file[TR_CONFIG_TEXT];
+    struct tr_webhook_keys keys;
 };
 
 struct tr_config {
@@ -87,6 +97,12 @@ struct tr_config {
     size_t deny_count;
     char ca_file[TR_CONFIG_TEXT];
     bool may_call_nodes; /* callbacks to nodes of the cluster */
+    char ce_source[TR_CONFIG_SOURCE]; /* of events; empty: made of the cluster's id */
+    bool is_trace_kept; /* pops of a timer that repeats are all of the trace that set it */
+
+    /* [webhook] */
+    struct tr_config_webhook webhooks[TR_CONFIG_WEBHOOKS];
+    uint32_t webhook_count;
 
     /* [limits] */
     uint64_t body_max;
@@ -119,6 +135,10 @@ bool tr_config_names_itself(const struct tr_config *config);
 
 /* Other nodes are there, anybody can reach this one, and nobody has to prove anything. */
 bool tr_config_is_open(const struct tr_config *config, uint32_t nodes);
+
+/* The secrets that sign what goes to this origin, such as http://127.0.0.1:9000. NULL: none do. */
+const struct tr_webhook_keys *tr_config_webhook_keys(const struct tr_config *config,
+                                                     struct tr_span origin);
 
 /* Bytes of memory that the node may have. */
 uint64_t tr_config_budget(const struct tr_config *config);

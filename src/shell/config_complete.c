@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/crypto.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,9 +127,29 @@ static void read_secret(struct completion *completion)
         close(file);
 }
 
+static void read_webhook(struct completion *completion, struct tr_config_webhook *webhook)
+{
+    size_t size = 0;
+    int file = open(webhook->file, O_RDONLY | O_CLOEXEC);
+    char *text = file < 0 ? NULL : tr_config_read_whole(file, &size);
+    if (text == NULL) {
+        fault(completion, "[webhook] secret-file %s: %s", webhook->file, strerror(errno));
+    } else {
+        const char *wrong = tr_webhook_parse((struct tr_span){text, size}, &webhook->keys);
+        if (wrong != NULL)
+            fault(completion, "[webhook] secret-file %s %s", webhook->file, wrong);
+        OPENSSL_cleanse(text, size);
+    }
+    free(text);
+    if (file >= 0)
+        close(file);
+}
+
 static void check(struct completion *completion)
 {
     struct tr_config *config = completion->config;
+    for (uint32_t i = 0; i < config->webhook_count; i++)
+        read_webhook(completion, &config->webhooks[i]);
     config->has_disk = strcmp(config->data_dir, "none") != 0;
     uint8_t address[16];
     if (inet_pton(AF_INET, config->bind_address, address) != 1 &&

@@ -366,6 +366,10 @@ static void reload(struct tr_daemon *daemon)
     memcpy(now->deny, config.deny, sizeof now->deny);
     now->deny_count = config.deny_count;
     memcpy(now->secret, config.secret, sizeof now->secret);
+    memcpy(now->webhooks, config.webhooks, sizeof now->webhooks);
+    now->webhook_count = config.webhook_count;
+    memcpy(now->ce_source, config.ce_source, sizeof now->ce_source);
+    now->is_trace_kept = config.is_trace_kept;
     now->may_call_nodes = config.may_call_nodes;
     bool is_same_view =
         now->node_count == config.node_count &&

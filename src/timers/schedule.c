@@ -27,8 +27,7 @@ static tr_steady_ms steady_of(const struct tr_timers *timers, tr_wall_ms at_ms)
 
 static tr_wall_ms wall_of(const struct tr_timers *timers, tr_steady_ms at_ms)
 {
-    const struct tr_time *time = timers->time;
-    uint64_t wall_ms = at_ms + time->wall_ms - time->steady_ms;
+    uint64_t wall_ms = at_ms + (uint64_t)timers->log->offset_ms; /* as it is shown, too */
     return wall_ms > 0 && wall_ms <= TR_TIME_MAX ? wall_ms : 1;
 }
 
@@ -86,7 +85,7 @@ static struct pop pop_of(const struct tr_timers *timers, const struct tr_record 
         pop.own_ms = steady_of(timers, head->instant_ms +
                                            jitter_of(plan, head->key.id, head->instant_ms));
     else if (is_fired(head))
-        pop.own_ms = head->instant_ms + timers->time->steady_ms - timers->time->wall_ms;
+        pop.own_ms = head->instant_ms - (uint64_t)timers->log->offset_ms;
     return pop;
 }
 

@@ -15,6 +15,7 @@
 #include "shell/callback/caller.h"
 #include "shell/callback/tls.h"
 #include "shell/names.h"
+#include "wire/plan.h"
 #include "wire/uri.h"
 
 #define TR_CALLBACK_POOLS 4096 /* buckets, a power of two */
@@ -110,8 +111,15 @@ void tr_callback_answered(struct tr_callback_link *link);
 void tr_callback_sweep(uv_timer_t *timer);
 
 /* request.c: the whole request, as it goes over the wire. */
-void tr_callback_put_request(struct tr_writer *out, const struct tr_node *node,
-                             const struct tr_record *record, const struct tr_uri *uri,
-                             tr_steady_ms due_ms);
+struct tr_callback_world {
+    const struct tr_node *node;
+    const struct tr_config *config;
+    tr_wall_ms now_ms;
+};
+
+size_t tr_callback_request_bound(const struct tr_record *record, const struct tr_uri *uri);
+void tr_callback_put_request(struct tr_writer *out, const struct tr_callback_world *world,
+                             const struct tr_record *record, const struct tr_plan *plan,
+                             const struct tr_uri *uri);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Calls: each is a pop that the node has handed out, from the lookup of its host to its outcome.
  *
- * All calls have the same time limit, so they stand in one list in the order of their deadlines.
+ * They stand in one list in the order of their deadlines; most have the same time limit.
  */
 #include "base/assert.h"
 #include "shell/address.h"
@@ -162,22 +162,26 @@ static void on_deadline(uv_timer_t *timer)
 static struct tr_call *new_call(struct tr_caller *caller, const struct tr_effect *effect,
                                 const struct tr_record *record, const struct tr_uri *uri)
 {
-    size_t cap = 1024 + TR_TYPE_MAX + record->uri.size + record->opaque.size + uri->origin.size +
-                 uri->authority.size;
+    struct tr_daemon *daemon = caller->daemon;
+    struct tr_plan plan;
+    tr_plan_get(record->plan, &plan);
+    size_t cap = tr_callback_request_bound(record, uri) + uri->origin.size;
     struct tr_call *call = malloc(sizeof *call + cap);
     if (call == NULL)
         abort();
     char *bytes = (char *)(call + 1);
     struct tr_writer out = tr_writer_on(bytes, cap);
-    tr_callback_put_request(&out, caller->daemon->node, record, uri,
-                            record->head.due_ms - record->head.lag_ms);
+    const struct tr_callback_world world = {daemon->node, &daemon->config,
+                                            tr_node_wall(daemon->node, tr_node_steady(daemon->node))};
+    tr_callback_put_request(&out, &world, record, &plan, uri);
     *call = (struct tr_call){
         .caller = caller,
         .flight = effect->of.fire.flight,
         .id = record->head.key.id,
         .sequence = tr_record_pop(record),
         .attempt = record->head.order.attempt + 1,
-        .deadline_ms = tr_caller_now_ms() + caller->daemon->config.callback_timeout_ms,
+        .deadline_ms = tr_caller_now_ms() + (plan.timeout_ms > 0 ? plan.timeout_ms
+                                                                 : daemon->config.callback_timeout_ms),
         .due_us = effect->of.fire.due_mono_ms * 1000,
         .began_us = tr_boot_us(),
         .sent_us = tr_boot_us(),
@@ -195,6 +199,20 @@ static struct tr_call *new_call(struct tr_caller *caller, const struct tr_effect
     return call;
 }
 
+/* Among the others by its deadline, which most often is the last. */
+static void link_by_deadline(struct tr_caller *caller, struct tr_call *call)
+{
+    struct tr_call *after = caller->calls.previous;
+    while (after != &caller->calls && after->deadline_ms > call->deadline_ms)
+        after = after->previous;
+    call->previous = after;
+    call->next = after->next;
+    after->next->previous = call;
+    after->next = call;
+    if (caller->calls.next == call)
+        uv_timer_start(&caller->deadline, on_deadline, call->deadline_ms - tr_caller_now_ms(), 0);
+}
+
 void tr_caller_fire(struct tr_caller *caller, const struct tr_effect *effect)
 {
     struct tr_record record;
@@ -208,14 +226,7 @@ void tr_caller_fire(struct tr_caller *caller, const struct tr_effect *effect)
         return;
     }
     struct tr_call *call = new_call(caller, effect, &record, &uri);
-    bool is_first = caller->calls.next == &caller->calls;
-    call->next = &caller->calls;
-    call->previous = caller->calls.previous;
-    caller->calls.previous->next = call;
-    caller->calls.previous = call;
-    if (is_first)
-        uv_timer_start(&caller->deadline, on_deadline, caller->daemon->config.callback_timeout_ms,
-                       0);
+    link_by_deadline(caller, call);
     tr_call_start(call);
 }
 

@@ -8,6 +8,7 @@
  * short or without end, the connection is closed.
  */
 #include "base/hash.h"
+#include "calendar/date.h"
 #include "shell/address.h"
 #include "shell/callback/call.h"
 #include "shell/callback/fault.h"
@@ -229,11 +230,16 @@ void tr_callback_connect(struct tr_call *call, const struct sockaddr_storage *ad
     call->link = link;
 }
 
-/* Seconds, or a date, which is worth nothing more exact than "later". */
+/* Seconds, or a date. */
 static uint64_t retry_after_ms(const struct tr_callback_link *link)
 {
     struct tr_span text = tr_http_header(&link->http, link->in, TR_HTTP_RETRY_AFTER);
     uint64_t seconds = 0;
+    tr_wall_ms at_ms = 0;
+    if (text.text != NULL && tr_http_date_parse(text, &at_ms)) {
+        tr_wall_ms now_ms = tr_clock_us(CLOCK_REALTIME) / 1000;
+        return at_ms > now_ms ? at_ms - now_ms : 0;
+    }
     for (size_t i = 0; text.text != NULL && i < text.size; i++) {
         if (text.text[i] < '0' || text.text[i] > '9')
             return 0;

@@ -97,6 +97,7 @@ struct tr_server {
     struct tr_api_request route;
     struct tr_timer_body body;
     struct tr_answer answer;
+    uint8_t trace[TR_TRACE_SIZE]; /* of the request that is read */
     bool is_draining;
     struct tr_batch *batches; /* all that are under way, */
     size_t batches_size;      /* and what their bodies take */

@@ -59,6 +59,49 @@ static enum tr_command command_of(enum tr_api_kind kind)
                                         : TR_COMMAND_REDRIVE;
 }
 
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* `00-<trace>-<parent>-<flags>`, in hexadecimal. What is not sampled, or not as it should be, is as
+ * if it were not there. */
+static void read_trace(struct tr_connection *connection, const char *bytes, struct tr_own *own)
+{
+    enum { TRACE_AT = 3, PARENT_AT = 36, FLAGS_AT = 53, SIZE = 55 };
+    struct tr_span text = tr_http_header(&connection->http, bytes, TR_HTTP_TRACEPARENT);
+    struct tr_span state = tr_http_header(&connection->http, bytes, TR_HTTP_TRACESTATE);
+    uint8_t *trace = connection->server->trace;
+    bool has_any = false;
+    if (text.size < SIZE || text.text[2] != '-' || text.text[PARENT_AT - 1] != '-' ||
+        text.text[FLAGS_AT - 1] != '-' || (text.size > SIZE && text.text[SIZE] != '-') ||
+        memcmp(text.text, "ff", 2) == 0)
+        return;
+    for (unsigned i = 0; i < TR_TRACE_SIZE; i++) {
+        size_t at = i < 16 ? TRACE_AT + 2u * i : PARENT_AT + 2u * (i - 16);
+        int high = hex_digit(text.text[at]);
+        int low = hex_digit(text.text[at + 1]);
+        if (high < 0 || low < 0)
+            return;
+        trace[i] = (uint8_t)(high * 16 + low);
+        has_any |= i < 16 && trace[i] != 0;
+    }
+    int flags = hex_digit(text.text[FLAGS_AT + 1]);
+    if (!has_any || flags < 0 || (flags & 1) == 0)
+        return;
+    /* Its ids are put together as numbers, the first byte last. */
+    for (unsigned half = 0; half < TR_TRACE_SIZE; half += 8) {
+        for (unsigned i = 0; i < 4; i++) {
+            uint8_t byte = trace[half + i];
+            trace[half + i] = trace[half + 7 - i];
+            trace[half + 7 - i] = byte;
+        }
+    }
+    own->trace = (struct tr_span){(const char *)trace, TR_TRACE_SIZE};
+    if (state.text != NULL && state.size > 0 && state.size <= TR_TRACESTATE_MAX)
+        own->tracestate = state;
+}
+
 static void ask_node(struct tr_connection *connection, uint16_t number, const char *bytes)
 {
     struct tr_server *server = connection->server;
@@ -79,6 +122,7 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
             tr_http_render(connection, number);
             return;
         }
+        read_trace(connection, bytes, &server->body.own);
         server->body.own.name = route->name.text != NULL ? route->name : server->body.own.name;
         event.of.request.body = &server->body;
         event.of.request.key = tr_http_header(&connection->http, bytes, TR_HTTP_IDEMPOTENCY_KEY);
