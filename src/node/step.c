@@ -144,6 +144,7 @@ static void ask_drain(struct tr_node *node, struct tr_effects *out)
         tr_peers_beat_now(&node->cluster);
     }
     node->timers.is_sweeping = false;
+    node->timers.is_looking = false;
     node->log.is_reclaiming = false;
     node->log.is_removing = false;
 }
@@ -296,10 +297,12 @@ tr_mono_ms tr_node_wake_at(const struct tr_node *node)
         return node->time.now_ms;
     if (node->phase != PHASE_READY && node->phase != PHASE_DRAINING)
         return TR_NEVER;
-    if (node->timers.is_sweeping || tr_schedule_wants_tick(&node->timers) || tr_log_wants_tick(&node->log) ||
+    if (node->timers.is_sweeping || tr_log_wants_tick(&node->log) ||
         tr_destinations_want_tick(&node->pops))
         return node->time.now_ms;
     tr_mono_ms wake = tr_due_wake_at(&node->timers);
+    tr_mono_ms schedule = tr_schedule_wake_at(&node->timers);
+    wake = schedule < wake ? schedule : wake;
     tr_mono_ms cluster = cluster_wake_at(node);
     wake = cluster < wake ? cluster : wake;
     tr_mono_ms keys = tr_kv_wake_at(&node->kv);

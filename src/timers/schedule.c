@@ -313,6 +313,7 @@ void tr_schedule_by_wall(const struct tr_timers *timers, const struct tr_record 
 void tr_schedule_clock_set(struct tr_timers *timers)
 {
     timers->look_cursor = 0;
+    timers->look_ms = timers->time->now_ms;
     timers->is_looking = timers->is_ready;
 }
 
@@ -322,9 +323,9 @@ void tr_schedule_zones_changed(struct tr_timers *timers)
     tr_schedule_clock_set(timers);
 }
 
-bool tr_schedule_wants_tick(const struct tr_timers *timers)
+tr_mono_ms tr_schedule_wake_at(const struct tr_timers *timers)
 {
-    return timers->is_looking;
+    return timers->is_looking ? timers->look_ms : TR_NEVER;
 }
 
 /* By the zone as it is now another instant may be the next. The node that would make the pop says
@@ -390,7 +391,7 @@ static void end_looking(struct tr_timers *timers, struct tr_effects *out)
 void tr_schedule_run(struct tr_timers *timers, struct tr_effects *out)
 {
     unsigned slice = tr_replication_slice(timers->replication, LOOK_SLICE);
-    if (!timers->is_looking)
+    if (!timers->is_looking || timers->time->now_ms < timers->look_ms)
         return;
     struct tr_index_walk walk = tr_index_seek(&timers->book.index, timers->look_cursor);
     for (unsigned i = 0;; i++) {
@@ -402,7 +403,11 @@ void tr_schedule_run(struct tr_timers *timers, struct tr_effects *out)
         uint64_t hash = tr_book_hash(tr_book_id(&timers->book, ref));
         bool is_next = hash != timers->look_cursor;
         timers->look_cursor = hash;
-        if ((is_next && i >= slice) || !look_at(timers, ref))
+        if (is_next && i >= slice)
             return;
+        if (!look_at(timers, ref)) {
+            timers->look_ms = timers->time->now_ms + TR_TURN_LOOK_MS;
+            return;
+        }
     }
 }

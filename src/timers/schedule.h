@@ -43,7 +43,7 @@ void tr_schedule_pull(const struct tr_timers *timers, const struct tr_record *re
 void tr_schedule_clock_set(struct tr_timers *timers);
 void tr_schedule_zones_changed(struct tr_timers *timers);
 void tr_schedule_run(struct tr_timers *timers, struct tr_effects *out);
-bool tr_schedule_wants_tick(const struct tr_timers *timers);
+tr_mono_ms tr_schedule_wake_at(const struct tr_timers *timers);
 
 /* The pops to come of a record, at most `most`; returns how many. */
 unsigned tr_schedule_ahead(const struct tr_timers *timers, const struct tr_record *record,

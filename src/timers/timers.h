@@ -84,6 +84,7 @@ struct tr_timers {
     struct tr_zone utc;
     bool is_looking; /* at all records, since a clock was set or zone files have changed */
     bool are_zones_new;
+    tr_mono_ms look_ms;   /* when the next of them are */
     uint64_t look_cursor; /* records with this hash or a lower one were looked at */
     uint64_t rescheduled; /* of them, so many are due at another time */
 
