@@ -118,6 +118,7 @@ struct tr_head {
      * forward: when it would have been. 0: of none of these. */
     tr_wall_ms instant_ms;
     struct tr_attempt attempt;
+    uint64_t fingerprint; /* of the body that came with its Idempotency-Key; 0: none */
     struct tr_set replicas;
     struct tr_from from;
 
@@ -131,7 +132,6 @@ struct tr_record {
     struct tr_head head;
     uint64_t interval_ms; /* of one with a cron expression: so that repeat_ms counts its pops */
     uint64_t repeat_ms;   /* 0: as long as the interval, so one pop; TR_REPEAT_EVER */
-    uint64_t fingerprint; /* of the body that came with its Idempotency-Key; 0: none */
     uint8_t tag_count;
     struct tr_span plan; /* how it is timed and called beyond that (wire/plan.h); empty: it is not */
     struct tr_span own;  /* what no other timer shares with it (likewise) */
@@ -177,7 +177,7 @@ static inline uint32_t tr_record_body_bound(const struct tr_record *record)
     size_t bound = record->uri.size + record->content_type.size + record->opaque.size;
     bound += record->plan.size > 0 ? record->plan.size + TR_REST_BESIDE : 0;
     bound += record->own.size > 0 ? record->own.size + TR_REST_BESIDE : 0;
-    bound += record->fingerprint != 0 || record->head.attempt.at_ms != 0 ? TR_ADVICE_SIZE : 0;
+    bound += record->head.fingerprint != 0 || record->head.attempt.at_ms != 0 ? TR_ADVICE_SIZE : 0;
     for (unsigned i = 0; i < record->tag_count; i++)
         bound += record->tags[i].name.size + TR_TAG_BESIDE;
     return (uint32_t)bound;
@@ -192,6 +192,22 @@ static inline uint64_t tr_head_nominal(const struct tr_head *head, uint64_t inte
     uint64_t pop = head->key.part == 0 ? head->order.sequence : head->key.part;
     return (head->order.version >> 16) + pop * interval_ms;
 }
+
+/* What must hold of a record for a request to be done with it. */
+enum tr_when {
+    TR_WHEN_ANY,
+    TR_WHEN_ABSENT,
+    TR_WHEN_THERE,
+    TR_WHEN_SAME, /* in exactly this state */
+};
+
+struct tr_condition {
+    enum tr_when when;
+    uint64_t version;
+    uint64_t sequence;
+    uint32_t attempt;
+    bool is_dead;
+};
 
 /* Whether a version before this one cannot hold it: format 5 of the log and version 4 of frames
  * can. */

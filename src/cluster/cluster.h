@@ -61,6 +61,7 @@ enum tr_message_kind {
     MESSAGE_ANSWER, /* to a WRITE or an ASK */
     MESSAGE_WRITE,  /* the record of an operation */
     MESSAGE_ASK,
+    MESSAGE_PASS, /* the request of an operation, which the other node is to decide */
     MESSAGE_CLAIM,
     MESSAGE_PART,    /* all of a failed pop that split off, before its timer goes on elsewhere */
     MESSAGE_OUTCOME, /* a record's order and times, as they are when it is sent */

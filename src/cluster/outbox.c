@@ -121,6 +121,8 @@ static enum tr_frame_kind frame_of(enum tr_message_kind kind)
         return TR_FRAME_ANSWERS;
     case MESSAGE_ASK:
         return TR_FRAME_ASKS;
+    case MESSAGE_PASS:
+        return TR_FRAME_PASSES;
     case MESSAGE_KINDS:
         break;
     }

@@ -34,6 +34,7 @@ struct tr_waiting {
     tr_ref ref; /* TR_ARENA_NONE: nothing is to be armed */
     uint32_t factor;
     bool has_location;
+    bool is_replayed; /* it was written before */
     uint8_t then; /* what is to be done then: its owner knows */
     uint16_t peer;
 };

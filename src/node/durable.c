@@ -24,6 +24,7 @@ static void answer(const struct tr_node *node, const struct tr_waiting *waiting,
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER);
     effect->of.answer.token = waiting->token;
     effect->of.answer.result = TR_DONE;
+    effect->of.answer.is_replayed = waiting->is_replayed;
     effect->of.answer.has_location = waiting->has_location;
     effect->of.answer.location = tr_timers_text(&node->timers, waiting->key.id, waiting->factor);
 }

@@ -131,6 +131,20 @@ static void put_answer(const struct tr_replication *replication, const struct tr
         put_record(replication, target, &whole);
 }
 
+/* The record that it would write, as it is now. */
+static void put_pass(const struct tr_replication *replication, const struct tr_message *message,
+                     struct target target)
+{
+    TR_ASSERT(message->kind == MESSAGE_PASS && message->operation != 0);
+    struct tr_whole whole;
+    struct tr_frame_pass pass;
+    if (target.version < TR_PLAN_VERSION ||
+        !tr_operation_passed_on(replication, message->operation, &whole, &pass))
+        return; /* it is over */
+    tr_frame_put_pass_head(target.writer, &pass);
+    put_record(replication, target, &whole);
+}
+
 static void put_ask(const struct tr_message *message, struct tr_writer *writer)
 {
     TR_ASSERT(message->of.ask >= TR_ASK_READ && message->of.ask <= TR_ASK_FIRE);
@@ -180,6 +194,9 @@ void tr_encode_message(struct tr_replication *replication, const struct tr_messa
         return;
     case MESSAGE_ASK:
         put_ask(message, writer);
+        return;
+    case MESSAGE_PASS:
+        put_pass(replication, message, target);
         return;
     case MESSAGE_KINDS:
         TR_UNREACHABLE("no such message");

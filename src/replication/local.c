@@ -5,6 +5,7 @@
 #include "replication/operation.h"
 
 #include "log/batch.h"
+#include "replication/condition.h"
 #include "replication/replica.h"
 
 static void answer(const struct tr_replication *replication, const struct tr_request *request,
@@ -18,7 +19,7 @@ static void answer(const struct tr_replication *replication, const struct tr_req
 }
 
 static void answer_durable(struct tr_replication *replication, const struct tr_request *request,
-                           const struct tr_head *head, tr_ref ref)
+                           const struct tr_head *head, tr_ref ref, bool is_replayed)
 {
     TR_ASSERT(tr_log_can_wait(replication->log, 1));
     tr_log_wait(replication->log, (struct tr_waiting){
@@ -29,7 +30,21 @@ static void answer_durable(struct tr_replication *replication, const struct tr_r
                                       .ref = ref,
                                       .factor = head->factor,
                                       .has_location = true,
+                                      .is_replayed = is_replayed,
                                   });
+}
+
+/* What is shown of the timer is as the request wants it. */
+static bool holds(const struct tr_replication *replication, const struct tr_request *request,
+                  tr_timer_id id)
+{
+    struct tr_head head;
+    if (request->condition.when == TR_WHEN_ANY)
+        return true;
+    tr_ref ref = replication->store->find_shown(replication->store->context, id);
+    if (ref != TR_ARENA_NONE)
+        tr_store_head(replication->store, ref, &head);
+    return tr_condition_holds(&request->condition, ref != TR_ARENA_NONE ? &head : NULL);
 }
 
 static void write_record(struct tr_replication *replication, const struct tr_request *request,
@@ -41,10 +56,21 @@ static void write_record(struct tr_replication *replication, const struct tr_req
     bool is_keyed = (whole->head.flags & TR_RECORD_KEYED) != 0;
     bool is_create = request->kind == OPERATION_CREATE;
     struct tr_head held;
-    tr_ref ref = is_create && is_keyed ? tr_store_find(store, &whole->head.key) : TR_ARENA_NONE;
-    if (ref != TR_ARENA_NONE) { /* it may be the same request once more */
+    tr_ref ref = tr_store_find(store, &whole->head.key);
+    bool is_there = ref != TR_ARENA_NONE;
+    if (is_there)
         tr_store_head(store, ref, &held);
-        answer_durable(replication, request, &held, TR_ARENA_NONE);
+    if (is_create && is_keyed && is_there) { /* it may be the same request once more */
+        bool is_other = held.fingerprint != 0 && whole->head.fingerprint != 0 &&
+                        held.fingerprint != whole->head.fingerprint;
+        if (is_other)
+            answer(replication, request, TR_KEY_REUSED, TR_ARENA_NONE, out);
+        else
+            answer_durable(replication, request, &held, TR_ARENA_NONE, true);
+        return;
+    }
+    if (!holds(replication, request, whole->head.key.id)) {
+        answer(replication, request, TR_CONDITION_FAILED, TR_ARENA_NONE, out);
         return;
     }
     enum tr_write_mode mode = is_create && !is_keyed ? TR_WRITE_CREATE : TR_WRITE_REPLACE;
@@ -54,7 +80,7 @@ static void write_record(struct tr_replication *replication, const struct tr_req
     TR_ASSERT(is_restored || result == TR_RESULT_STORED || result == TR_RESULT_FULL);
     if (result != TR_RESULT_FULL)
         answer_durable(replication, request, &whole->head,
-                       result == TR_RESULT_STORED ? ref : TR_ARENA_NONE);
+                       result == TR_RESULT_STORED ? ref : TR_ARENA_NONE, false);
     else
         answer(replication, request, TR_MEMORY_FULL, TR_ARENA_NONE, out);
 }
@@ -79,6 +105,10 @@ static void perform(const struct tr_replication *replication, const struct tr_re
     const struct tr_store *store = replication->store;
     struct tr_waiting ticket = {.then = THEN_ANSWER, .token = request->token};
     TR_ASSERT(store->perform != NULL);
+    if (!holds(replication, request, id)) {
+        answer(replication, request, TR_CONDITION_FAILED, TR_ARENA_NONE, out);
+        return;
+    }
     enum tr_result none = request->performs == TR_ASK_FIRE ? TR_NOT_FOUND : TR_NO_DEAD_POP;
     if (store->perform(store->context, id, request->performs, request->argument, ticket) == 0)
         answer(replication, request, none, TR_ARENA_NONE, out);

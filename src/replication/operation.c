@@ -2,6 +2,9 @@
 #include "replication/operation.h"
 
 #include "cluster/peer.h"
+#include "replication/condition.h"
+
+#define PASSED_PATIENCE 8 /* reading and writing, and a trip there and back */
 
 static struct tr_operation *find(const struct tr_replication *replication, uint64_t number)
 {
@@ -50,27 +53,54 @@ bool tr_operation_record(const struct tr_replication *replication, uint64_t numb
     return true;
 }
 
+bool tr_operation_passed_on(const struct tr_replication *replication, uint64_t number,
+                            struct tr_whole *whole, struct tr_frame_pass *pass)
+{
+    TR_ASSERT(number != 0);
+    const struct tr_operation *operation = find(replication, number);
+    if (operation == NULL || operation->stage != STAGE_PASSED)
+        return false;
+    tr_operation_unpack(replication, operation, whole);
+    *pass = (struct tr_frame_pass){.operation = number,
+                                   .is_keyed = operation->is_keyed,
+                                   .condition = operation->condition};
+    return true;
+}
+
 /* ---- answers ---- */
 
 static void answer(struct tr_replication *replication, const struct tr_operation *operation,
                    enum tr_result result, bool has_happened, struct tr_effects *out)
 {
     TR_ASSERT(result < TR_RESULTS);
+    if (operation->peer != 0) {
+        struct tr_head named = {.key.id = operation->id};
+        tr_replication_answer(replication, operation->peer, operation->peer_operation, &named,
+                              tr_condition_tell(result, operation->is_replayed));
+        return;
+    }
     struct tr_reply reply = {
         .token = operation->token,
         .id = operation->id,
         .factor = operation->factor,
         .result = result,
+        .is_replayed = operation->is_replayed,
         .has_happened = has_happened,
     };
     replication->store->answer(replication->store->context, &reply, out);
+}
+
+void tr_operation_reply(struct tr_replication *replication, const struct tr_operation *operation,
+                        enum tr_result result, struct tr_effects *out)
+{
+    answer(replication, operation, result, result == TR_DONE || result == TR_UNKNOWN, out);
 }
 
 void tr_operation_answer(struct tr_replication *replication, const struct tr_operation *operation,
                          enum tr_result result, struct tr_effects *out)
 {
     TR_ASSERT(!tr_result_is_refusal(result) || result == TR_UNKNOWN);
-    answer(replication, operation, result, result == TR_DONE || result == TR_UNKNOWN, out);
+    tr_operation_reply(replication, operation, result, out);
 }
 
 /* Answers with a refusal. No node was sent the write, so it has certainly not happened. */
@@ -164,7 +194,9 @@ void tr_operation_answered(struct tr_replication *replication, uint64_t number, 
     struct tr_operation *operation = find(replication, number);
     if (operation == NULL || operation->stage == STAGE_YIELDING)
         return; /* of one that yields nothing was sent under its new number */
-    if (operation->stage == STAGE_READING)
+    if (operation->stage == STAGE_PASSED)
+        tr_condition_answered(replication, operation, member, result, out);
+    else if (operation->stage == STAGE_READING)
         tr_read_answered(replication, operation, member, result, held, out);
     else if (operation->stage == STAGE_WRITING)
         tr_write_answered(replication, operation, member, result, held, out);
@@ -209,6 +241,30 @@ static struct tr_operation *take(struct tr_replication *replication)
     return NULL;
 }
 
+/* A request with a condition, or a key: here, or where all such requests for its record go. */
+static void begin_decided(struct tr_replication *replication, struct tr_operation *operation,
+                          const struct tr_whole *record, struct tr_effects *out)
+{
+    uint16_t place = tr_condition_place(replication, operation->id, operation->factor);
+    bool is_here = operation->peer != 0 || place == 0 || operation->kind == OPERATION_PERFORM ||
+                   replication->cluster->peers[place].version < TR_PLAN_VERSION;
+    enum tr_result refusal = TR_DONE;
+    if (is_here && tr_condition_is_busy(replication, operation))
+        refusal = operation->is_keyed ? TR_KEY_BUSY : TR_CONDITION_FAILED;
+    else if (operation->kind != OPERATION_PERFORM &&
+             !tr_operation_keep(replication, operation, record))
+        refusal = TR_MEMORY_FULL;
+    if (refusal != TR_DONE) {
+        tr_operation_reply(replication, operation, refusal, out);
+        tr_operation_end(replication, operation);
+    } else if (!is_here) {
+        tr_condition_pass_on(replication, operation, place);
+    } else {
+        tr_read_begin(replication, operation);
+        tr_read_conclude(replication, operation, false, out);
+    }
+}
+
 void tr_operation_begin(struct tr_replication *replication, const struct tr_request *request,
                         struct tr_whole *record, struct tr_effects *out)
 {
@@ -232,6 +288,11 @@ void tr_operation_begin(struct tr_replication *replication, const struct tr_requ
         .performs = request->performs,
         .argument = request->argument,
         .filter = kind == OPERATION_CREATE ? 0 : request->filter,
+        .is_keyed = kind == OPERATION_CREATE && (record->head.flags & TR_RECORD_KEYED) != 0,
+        .fingerprint = record->head.fingerprint,
+        .condition = request->condition,
+        .peer = request->peer,
+        .peer_operation = request->peer_operation,
     };
     if (operation == NULL) {
         tr_operation_refuse(replication, &begun, TR_TOO_MANY_REQUESTS, out);
@@ -244,9 +305,11 @@ void tr_operation_begin(struct tr_replication *replication, const struct tr_requ
     operation->mode = begun.is_drawn ? TR_WRITE_CREATE : TR_WRITE_REPLACE;
     replication->operation_count++;
     TR_ASSERT(replication->operation_count <= replication->config.operations_max);
-    bool is_keyed = kind == OPERATION_CREATE && !begun.is_drawn;
-    if ((kind != OPERATION_READ && kind != OPERATION_PERFORM && !is_keyed) ||
-        (is_keyed && !tr_operation_keep(replication, operation, record))) {
+    if (tr_condition_is_due(operation)) {
+        begin_decided(replication, operation, record, out);
+        return;
+    }
+    if (kind != OPERATION_READ && kind != OPERATION_PERFORM) {
         tr_write_begin(replication, operation, record, out);
         return;
     }
@@ -267,6 +330,8 @@ void tr_operation_unpack_shown(const struct tr_replication *replication, uint32_
 static tr_mono_ms next_of(const struct tr_operation *operation)
 {
     TR_ASSERT(operation->number != 0);
+    if (operation->stage == STAGE_PASSED)
+        return operation->started_ms + PASSED_PATIENCE * operation->patience_ms;
     if (operation->stage == STAGE_DROPPING)
         return operation->started_ms + 4 * operation->patience_ms;
     if (operation->stage == STAGE_YIELDING)
@@ -276,12 +341,25 @@ static tr_mono_ms next_of(const struct tr_operation *operation)
     return operation->started_ms + operation->patience_ms;
 }
 
+/* The node that decides has gone, or takes longer than all it has to do may take. */
+static void look_at_passed(struct tr_replication *replication, struct tr_operation *operation,
+                           struct tr_effects *out)
+{
+    bool is_over = replication->time->now_ms >=
+                   operation->started_ms + PASSED_PATIENCE * operation->patience_ms;
+    if (!is_over && tr_operation_has_open(replication, operation))
+        return;
+    tr_operation_give_up(replication, operation, out);
+}
+
 static void run(struct tr_replication *replication, struct tr_operation *operation,
                 struct tr_effects *out)
 {
     TR_ASSERT(operation->number != 0);
     bool is_over = replication->time->now_ms >= operation->started_ms + 2 * operation->patience_ms;
-    if (operation->stage == STAGE_READING)
+    if (operation->stage == STAGE_PASSED)
+        look_at_passed(replication, operation, out);
+    else if (operation->stage == STAGE_READING)
         tr_read_conclude(replication, operation, is_over, out);
     else if (operation->stage == STAGE_DROPPING) {
         if (!tr_operation_has_open(replication, operation) ||

@@ -4,6 +4,7 @@
  * nothing itself unless it is of the replica set. A node that is alone does it at once (local.c);
  * else it goes through stages:
  *
+ *   passed    to the node that decides, of a request with a condition or a key (condition.c)
  *   reading   what do others hold? A read ends here (read.c)
  *   writing   to the replica set, until enough have it (write.c)
  *   yielding  to another write of the same record, before it is sent once more (write.c)
@@ -41,11 +42,15 @@ struct tr_request {
     enum tr_operation_kind kind;
     uint64_t token;
     uint64_t filter;   /* of the id that the client gave: who had it then; 0: nobody is known */
+    struct tr_condition condition; /* of REPLACE */
+    uint16_t peer; /* that has passed it on, as its operation; 0: a client of this node asks */
+    uint64_t peer_operation;
     enum tr_ask_mode performs; /* of PERFORM, */
     uint64_t argument;         /* likewise */
 };
 
 enum tr_stage {
+    STAGE_PASSED,   /* another node decides */
     STAGE_READING,  /* what other nodes hold */
     STAGE_WRITING,  /* to the replica set */
     STAGE_YIELDING, /* to another write of the same record, until it is sent once more */
@@ -79,6 +84,14 @@ struct tr_operation {
     bool is_unkept;    /* and there was no memory to keep what they hold */
     bool is_complete;  /* of a read: enough nodes were asked to say that nobody holds the record */
     bool is_stray_end; /* likewise: a tombstone was found, on a node where it is not placed */
+    bool is_keyed;     /* a create with a key, whose body has this fingerprint, */
+    uint64_t fingerprint;
+    struct tr_condition condition; /* or a write that is done only if this holds: */
+    bool has_best;                 /* of what nodes hold */
+    struct tr_head best;           /* this is the highest */
+    bool is_replayed;              /* it was done before */
+    uint16_t peer;                 /* that has passed it on; 0: a client of this node asks */
+    uint64_t peer_operation;
     tr_timer_id id;
     uint64_t version;
     enum tr_ask_mode performs;            /* of PERFORM */
@@ -106,6 +119,10 @@ void tr_operation_dropped(struct tr_replication *replication, uint64_t number, u
 bool tr_operation_record(const struct tr_replication *replication, uint64_t number,
                          struct tr_whole *whole, enum tr_write_mode *mode);
 
+/* What is passed on to the node that decides. False: it is over. */
+bool tr_operation_passed_on(const struct tr_replication *replication, uint64_t number,
+                            struct tr_whole *whole, struct tr_frame_pass *pass);
+
 /* A record of another node that an answer of this step refers to. */
 void tr_operation_unpack_shown(const struct tr_replication *replication, uint32_t index,
                                struct tr_whole *whole);
@@ -124,6 +141,8 @@ bool tr_operation_keep(struct tr_replication *replication, struct tr_operation *
                        const struct tr_whole *record);
 void tr_operation_answer(struct tr_replication *replication, const struct tr_operation *operation,
                          enum tr_result result, struct tr_effects *out);
+void tr_operation_reply(struct tr_replication *replication, const struct tr_operation *operation,
+                        enum tr_result result, struct tr_effects *out); /* any of them */
 void tr_operation_refuse(struct tr_replication *replication, const struct tr_operation *operation,
                          enum tr_result result, struct tr_effects *out);
 void tr_operation_finish(struct tr_replication *replication, struct tr_operation *operation,

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading for a client: what other nodes hold of an id, of which the highest wins; or having them
- * perform what the store alone understands. A create of a keyed record reads first, too. */
+ * perform what the store alone understands. What is done under a condition reads first,
+ * too, and so does a create with a key. */
 #include "replication/operation.h"
 
+#include "cluster/clock.h"
 #include "cluster/peer.h"
 #include "cluster/view.h"
+#include "replication/condition.h"
 #include "replication/rebalance.h"
 #include "replication/set.h"
+
+/* What is performed under a condition reads first. */
+static bool is_performing(const struct tr_operation *operation)
+{
+    return operation->kind == OPERATION_PERFORM && operation->condition.when == TR_WHEN_ANY;
+}
 
 static bool is_placed_on(const struct tr_replication *replication,
                          const struct tr_operation *operation, uint16_t member)
@@ -41,13 +50,19 @@ static void keep(struct tr_replication *replication, struct tr_operation *operat
  * found; of a create, the one to be written. */
 static void look_here(struct tr_replication *replication, struct tr_operation *operation)
 {
-    TR_ASSERT(operation->kind != OPERATION_PERFORM);
+    TR_ASSERT(!is_performing(operation));
     struct tr_whole record;
     const struct tr_store *store = replication->store;
     tr_ref ref = store->find_shown(store->context, operation->id);
     operation->is_found |= ref != TR_ARENA_NONE;
-    if (ref == TR_ARENA_NONE || operation->kind == OPERATION_CREATE)
+    if (ref == TR_ARENA_NONE)
         return;
+    if (tr_condition_is_due(operation)) { /* what it keeps is to be written */
+        struct tr_head head;
+        tr_store_head(store, ref, &head);
+        tr_condition_hear(operation, &head);
+        return;
+    }
     store->whole(store->context, ref, &record);
     keep(replication, operation, &record, 0);
 }
@@ -85,7 +100,7 @@ static void ask_all(struct tr_replication *replication, struct tr_operation *ope
         if (!is_asked || !tr_peer_heeds(replication->cluster, (uint16_t)i))
             continue;
         tr_cover(replication->trial,
-                 operation->kind == OPERATION_PERFORM ? RULE_REDRIVEN : RULE_READ);
+                 is_performing(operation) ? RULE_REDRIVEN : RULE_READ);
         tr_operation_open(operation, i);
         tr_replication_send(
             replication, (uint16_t)i,
@@ -93,7 +108,7 @@ static void ask_all(struct tr_replication *replication, struct tr_operation *ope
                 .kind = MESSAGE_ASK,
                 .operation = operation->number,
                 .key.id = operation->id,
-                .of.ask = operation->kind == OPERATION_PERFORM ? operation->performs : TR_ASK_READ,
+                .of.ask = is_performing(operation) ? operation->performs : TR_ASK_READ,
                 .order.sequence = operation->argument,
             });
     }
@@ -101,8 +116,8 @@ static void ask_all(struct tr_replication *replication, struct tr_operation *ope
 
 void tr_read_begin(struct tr_replication *replication, struct tr_operation *operation)
 {
-    TR_ASSERT(operation->kind != OPERATION_REPLACE);
-    if (operation->kind == OPERATION_PERFORM)
+    TR_ASSERT(operation->kind != OPERATION_REPLACE || tr_condition_is_due(operation));
+    if (is_performing(operation))
         perform_here(replication, operation);
     else
         look_here(replication, operation);
@@ -126,8 +141,10 @@ static void hear(struct tr_replication *replication, struct tr_operation *operat
     if (held == NULL)
         return;
     operation->is_found = true;
-    if (operation->kind == OPERATION_CREATE)
-        return; /* the operation keeps the record that is to be written */
+    if (tr_condition_is_due(operation)) { /* likewise */
+        tr_condition_hear(operation, &held->head);
+        return;
+    }
     struct tr_whole best;
     if (operation->record != TR_ARENA_NONE)
         tr_operation_unpack(replication, operation, &best);
@@ -184,7 +201,7 @@ void tr_read_conclude(struct tr_replication *replication, struct tr_operation *o
     if (tr_operation_has_open(replication, operation) && !is_over)
         return;
     /* It may have moved from one that was asked late to one that was asked early. */
-    bool is_sought = !operation->is_found && operation->kind != OPERATION_PERFORM;
+    bool is_sought = !operation->is_found && !is_performing(operation);
     if (is_sought && !is_over && !operation->is_late &&
         tr_rebalance_may_be_elsewhere(replication)) {
         tr_cover(replication->trial, RULE_ASKED_AGAIN);
@@ -203,19 +220,28 @@ void tr_read_conclude(struct tr_replication *replication, struct tr_operation *o
             tr_operations_look(replication); /* in the next step there is room */
         return;
     }
-    if (operation->kind == OPERATION_PERFORM) {
+    if (is_performing(operation)) {
         enum tr_result none = operation->performs == TR_ASK_FIRE ? TR_NOT_FOUND : TR_NO_DEAD_POP;
         tr_operation_answer(replication, operation, operation->done > 0 ? TR_DONE : none, out);
         tr_operation_end(replication, operation);
         return;
     }
-    if (operation->is_found) {
-        tr_operation_finish(replication, operation, out);
+    if (tr_condition_decide(replication, operation, is_known(replication, operation), out))
+        return;
+    if (operation->kind == OPERATION_PERFORM) {
+        operation->condition.when = TR_WHEN_ANY; /* it held */
+        tr_operation_renumber(replication, operation);
+        memset(operation->open, 0, sizeof operation->open);
+        tr_read_begin(replication, operation);
+        tr_operations_look(replication); /* nobody else may have it */
         return;
     }
     struct tr_whole record;
     tr_operation_unpack(replication, operation, &record);
     operation->is_late = false;
+    if (tr_condition_is_due(operation)) /* above what it found; and who decides gives the stamp */
+        operation->version = tr_clock_stamp(
+            replication->cluster, operation->has_best ? operation->best.order.version : 0);
     tr_write_begin(replication, operation, &record, out);
 }
 

@@ -4,6 +4,7 @@
 #include "cluster/member.h"
 #include "replication/acknowledge.h"
 #include "replication/antientropy.h"
+#include "replication/condition.h"
 #include "replication/drop.h"
 #include "replication/hold.h"
 #include "replication/operation.h"
@@ -38,6 +39,24 @@ static void hear_writes(struct tr_replication *replication, uint16_t peer, struc
             return;
         }
         tr_replica_write(replication, peer, operation, mode, &whole, &names);
+    }
+}
+
+/* A request that this node is to decide comes from a node of this version or a later one. */
+static void hear_passes(struct tr_replication *replication, uint16_t peer,
+                        struct tr_reader *reader, struct tr_effects *out)
+{
+    TR_ASSERT(tr_is_other(replication, peer));
+    struct tr_whole whole;
+    struct tr_frame_names names;
+    struct tr_frame_pass pass;
+    while (tr_effects_has_room(out, 16) && tr_frame_get_pass_head(reader, &pass)) {
+        if (!replication->store->decode(reader, &whole, &names)) {
+            reader->is_short = true;
+            return;
+        }
+        read_names(replication, &whole.head, &names);
+        tr_condition_passed(replication, peer, &pass, &whole, out);
     }
 }
 
@@ -135,6 +154,9 @@ void tr_receive_frame(struct tr_replication *replication, uint16_t peer,
         return;
     case TR_FRAME_ANSWERS:
         hear_answers(replication, peer, reader, out);
+        return;
+    case TR_FRAME_PASSES:
+        hear_passes(replication, peer, reader, out);
         return;
     case TR_FRAME_ASKS:
         while (tr_frame_get_ask(reader, &ask))

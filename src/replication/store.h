@@ -40,6 +40,7 @@ struct tr_reply {
     tr_timer_id id;
     uint32_t factor;
     enum tr_result result;
+    bool is_replayed;  /* it had happened before, by the same key */
     bool has_happened; /* or may have */
     tr_ref shown;      /* of a read: the record, until the next step; or TR_ARENA_NONE */
 };

@@ -277,6 +277,11 @@ static bool note_answer(struct tr_replication *replication, struct tr_operation 
     case TR_RESULT_FULL:
     case TR_RESULT_NONE:
     case TR_RESULT_HELD:
+    case TR_RESULT_REPLAYED:
+    case TR_RESULT_FAILED:
+    case TR_RESULT_REUSED:
+    case TR_RESULT_BUSY:
+    case TR_RESULT_UNKNOWN:
         operation->failed |= bit;
         return true;
     }

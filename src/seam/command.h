@@ -54,6 +54,9 @@ enum tr_result {
     TR_FACTOR_DISAGREES, /* with the timer's id */
     TR_FACTOR_IS_FIXED,  /* the timer was made with another one */
     TR_VERSION_AHEAD,    /* what is to be restored is of a time to come */
+    TR_CONDITION_FAILED, /* the timer is not, or no longer, as the request wants it */
+    TR_KEY_REUSED,       /* an Idempotency-Key came before, with another body */
+    TR_KEY_BUSY,         /* a request with that key is under way */
     TR_NAME_TAKEN,       /* by a timer of another name, whose id is the same */
     TR_NO_ZONE,          /* there is none of that name */
     TR_NEVER_DUE,        /* what was asked for never pops */

@@ -61,6 +61,7 @@ struct tr_effect {
         struct {
             uint64_t token;
             enum tr_result result;
+            bool is_replayed;  /* it had happened before, by the same key */
             bool has_location; /* it has happened, or may have, there */
             struct tr_timer_text location;
         } answer;

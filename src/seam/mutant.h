@@ -166,6 +166,9 @@
     X(OWED_TOO, "a callback that another node owes is owed by who hears of the end, too")          \
     X(STRAY_PASSED, "what a node outside the roster holds is passed on by others")                 \
     X(STRAY_DROPPED, "a pair that others hold is dropped")                                         \
+    X(PASSED_ON, "a request with a condition, or a key, is decided by another node")               \
+    X(CONDITION_FAILED, "a timer is not as a request wants it")                                    \
+    X(REPLAYED, "a request with a key that came before is answered as then")                       \
     X(PASSED_OVER, "pops that nobody could make are passed over")                                  \
     X(FLOOR_AGAIN, "a flush that lost against another change is asked for again")
 /* clang-format on */

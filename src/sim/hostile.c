@@ -108,6 +108,7 @@ static void draw_head(struct world *world, struct tr_frame *frame)
     case TR_FRAME_DROPPED:
     case TR_FRAME_ASKS:
     case TR_FRAME_ROSTER:
+    case TR_FRAME_PASSES:
     case TR_FRAME_KEYS:
         return;
     }

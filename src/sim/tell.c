@@ -12,7 +12,8 @@ static const char *const names[TR_FRAMES] = {
     "",      "hello",  "beat",  "writes",  "answers", "copies",  "outcomes", "acks",
     "marks", "claims", "drops", "dropped", "asks",    "buckets", "roster",   "keys",
 };
-static const char *const results[] = {"", "stored", "stale", "exists", "full", "none", "held"};
+static const char *const results[] = {"", "stored", "stale", "exists", "full", "none",
+                                      "held", "replayed", "failed", "reused", "busy", "unknown"};
 
 struct words {
     char text[TRACE_SIZE];
@@ -171,6 +172,7 @@ static void say_entries(const struct world *world, struct words *words, struct t
     case TR_FRAME_KEYS:
         say_keys(words, reader);
         return;
+    case TR_FRAME_PASSES:
     case TR_FRAME_HELLO:
     case TR_FRAME_BEAT:
     case TR_FRAME_BUCKETS:

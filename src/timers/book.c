@@ -260,7 +260,7 @@ static uint8_t extra_of(const struct tr_record *record)
 {
     unsigned extra = record->head.instant_ms != 0 ? EXTRA_INSTANT : 0;
     extra |= record->head.attempt.at_ms != 0 ? EXTRA_ATTEMPT : 0;
-    extra |= record->fingerprint != 0 ? EXTRA_FINGERPRINT : 0;
+    extra |= record->head.fingerprint != 0 ? EXTRA_FINGERPRINT : 0;
     extra |= record->plan.size > 0 ? EXTRA_PLAN : 0;
     extra |= record->own.size > 0 ? EXTRA_OWN : 0;
     return (uint8_t)extra;
@@ -280,7 +280,7 @@ static void pack_extra(struct tr_writer *out, const struct tr_record *record, tr
         tr_put_number(out, attempt->duration_ms, 4);
     }
     if ((extra & EXTRA_FINGERPRINT) != 0)
-        tr_put_number(out, record->fingerprint, 8);
+        tr_put_number(out, record->head.fingerprint, 8);
     if ((extra & EXTRA_PLAN) != 0)
         tr_put_number(out, plan, 4);
     if ((extra & EXTRA_OWN) != 0)
@@ -359,7 +359,6 @@ static void unpack_from(struct tr_reader *in, struct tr_from *from)
 struct among {
     uint64_t interval_ms;
     uint64_t repeat_ms;
-    uint64_t fingerprint;
     tr_ref plan;
     struct tr_span own;
 };
@@ -376,7 +375,7 @@ static void unpack_extra(struct tr_reader *in, struct tr_head *head, struct amon
         head->attempt.duration_ms = (uint32_t)tr_get_number(in, 4);
     }
     if ((extra & EXTRA_FINGERPRINT) != 0)
-        among->fingerprint = tr_get_number(in, 8);
+        head->fingerprint = tr_get_number(in, 8);
     if ((extra & EXTRA_PLAN) != 0)
         among->plan = (tr_ref)tr_get_number(in, 4);
     if ((extra & EXTRA_OWN) != 0)
@@ -415,7 +414,7 @@ static struct tr_reader unpack_head(const struct tr_book *book, tr_ref ref, stru
         unpack_from(&in, &head->from);
     head->instant_ms = 0;
     head->attempt.at_ms = 0;
-    among->fingerprint = 0;
+    head->fingerprint = 0;
     among->plan = TR_ARENA_NONE;
     among->own = (struct tr_span){"", 0};
     if ((bytes[AT_STATE] & HAS_EXTRA) != 0)
@@ -432,7 +431,6 @@ static void unpack(const struct tr_book *book, tr_ref ref, struct tr_record *rec
     struct tr_reader in = unpack_head(book, ref, &record->head, &among);
     record->interval_ms = among.interval_ms;
     record->repeat_ms = among.repeat_ms;
-    record->fingerprint = among.fingerprint;
     record->own = among.own;
     texts->plan = among.plan;
     record->plan = among.plan == TR_ARENA_NONE ? (struct tr_span){"", 0}
@@ -467,7 +465,7 @@ void tr_book_head(const struct tr_book *book, tr_ref ref, struct tr_head *head)
     bound += among.own.size > 0 ? among.own.size + TR_REST_BESIDE : 0;
     if (among.plan != TR_ARENA_NONE)
         bound += tr_strings_text(&book->texts, among.plan).size + TR_REST_BESIDE;
-    bound += among.fingerprint != 0 || head->attempt.at_ms != 0 ? TR_ADVICE_SIZE : 0;
+    bound += head->fingerprint != 0 || head->attempt.at_ms != 0 ? TR_ADVICE_SIZE : 0;
     for (unsigned i = 0; i < bytes[AT_COUNTS] >> 4; i++) {
         tr_ref tag = (tr_ref)tr_get_number(&in, 4);
         bound += tr_strings_text(&book->tags, tag).size + TR_TAG_BESIDE;

@@ -106,8 +106,8 @@ static void apply_advice(struct tr_timers *timers, const struct tr_record *advic
         return;
     if (tr_order_compare(&held.head.order, &advice->head.order) == 0)
         held.head.attempt = advice->head.attempt;
-    if (advice->fingerprint != 0)
-        held.fingerprint = advice->fingerprint;
+    if (advice->head.fingerprint != 0)
+        held.head.fingerprint = advice->head.fingerprint;
     tr_book_replace(&timers->book, ref, &held); /* without room it is forgotten */
 }
 

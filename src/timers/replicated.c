@@ -275,6 +275,7 @@ static void answer(void *context, const struct tr_reply *reply, struct tr_effect
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER);
     effect->of.answer.token = reply->token;
     effect->of.answer.result = reply->result;
+    effect->of.answer.is_replayed = reply->is_replayed;
     effect->of.answer.has_location = reply->has_happened;
     effect->of.answer.location = tr_timers_text(timers, reply->id, reply->factor);
     timers->stats.refused += tr_result_is_refusal(reply->result);

@@ -27,6 +27,7 @@ static void answer(const struct request *request, enum tr_result result)
     struct tr_effect *effect = tr_effects_push(request->out, TR_EFFECT_ANSWER);
     effect->of.answer.token = request->event->of.request.token;
     effect->of.answer.result = result;
+    effect->of.answer.is_replayed = false;
     effect->of.answer.has_location = false;
     request->timers->stats.refused += tr_result_is_refusal(result);
 }
@@ -100,7 +101,7 @@ static void fill(const struct tr_timers *timers, const struct tr_timer_body *bod
     TR_ASSERT(!plan.is_full && !own.is_full);
     record->plan = (struct tr_span){(const char *)bytes->plan, plan.size};
     record->own = (struct tr_span){(const char *)bytes->own, own.size};
-    record->fingerprint = 0;
+    record->head.fingerprint = 0;
     record->head.instant_ms = 0;
     record->head.key.part = 0;
     record->head.order.sequence = 1;
@@ -146,6 +147,7 @@ static void begin(const struct request *request, const struct tr_record *record)
                                                 : OPERATION_REPLACE,
         .token = event->of.request.token,
         .filter = command == TR_COMMAND_CREATE ? 0 : event->of.request.timer.replicas,
+        .condition = event->of.request.condition,
         .performs = command == TR_COMMAND_FIRE ? TR_ASK_FIRE : TR_ASK_REDRIVE,
         .argument = command == TR_COMMAND_REDRIVE ? event->of.request.query->sequence : 0,
     };
@@ -169,7 +171,7 @@ static void create(const struct request *request)
     if (key.text != NULL) {
         record.head.key.id = tr_hash_mix(tr_hash_xxh3(key.text, key.size));
         record.head.flags |= TR_RECORD_KEYED;
-        record.fingerprint = request->event->of.request.fingerprint;
+        record.head.fingerprint = request->event->of.request.fingerprint;
     } else {
         record.head.key.id = tr_timers_draw(timers);
     }
@@ -247,7 +249,7 @@ static void inherit_key(const struct tr_timers *timers, tr_ref ref, struct tr_re
     struct tr_record held;
     tr_book_unpack(&timers->book, ref, &held);
     record->head.flags |= held.head.flags & TR_RECORD_KEYED;
-    record->fingerprint = held.fingerprint;
+    record->head.fingerprint = held.head.fingerprint;
 }
 
 /* Another timer's name has the same id: one in 2^64. */
@@ -311,7 +313,7 @@ static void cancel(const struct request *request)
     if (!admit(request, TR_REDRIVE_ROOM + 256, false))
         return;
     tr_ref ref = tr_book_find_whole(&timers->book, text->id);
-    struct tr_record was = {.fingerprint = 0};
+    struct tr_record was = {.head.fingerprint = 0};
     if (ref != TR_ARENA_NONE)
         inherit_key(timers, ref, &was);
     uint8_t keyed = was.head.flags;
@@ -325,7 +327,7 @@ static void cancel(const struct request *request)
         .head.factor = text->factor > 0 ? text->factor : DEFAULT_FACTOR,
         .head.flags = (uint8_t)(TR_RECORD_TOMBSTONE | keyed),
         .head.replicas = {.count = 1},
-        .fingerprint = was.fingerprint,
+        .head.fingerprint = was.head.fingerprint,
         .plan = {"", 0},
         .own = {"", 0},
         .uri = {"", 0},

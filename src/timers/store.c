@@ -81,7 +81,7 @@ void tr_timers_log_record(struct tr_timers *timers, tr_ref ref, const struct tr_
         return;
     TR_ASSERT(log->is_extended || !tr_record_is_extended(record));
     tr_log_put_record(tr_log_writer(log), record);
-    log_advice(timers, &record->head, record->fingerprint);
+    log_advice(timers, &record->head, record->head.fingerprint);
     tr_book_set_segment(&timers->book, ref, tr_log_appended_live(log, tr_log_size(record)));
 }
 

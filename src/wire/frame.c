@@ -131,6 +131,7 @@ void tr_frame_put(struct tr_writer *out, const struct tr_frame *frame)
     case TR_FRAME_ASKS:
     case TR_FRAME_ROSTER:
     case TR_FRAME_KEYS:
+    case TR_FRAME_PASSES:
         return;
     case TR_FRAME_BUCKETS:
         TR_ASSERT(frame->of.sums != NULL);
@@ -171,6 +172,7 @@ bool tr_frame_get(struct tr_reader *in, struct tr_frame *frame)
     case TR_FRAME_ASKS:
     case TR_FRAME_ROSTER:
     case TR_FRAME_KEYS:
+    case TR_FRAME_PASSES:
         break;
     case TR_FRAME_BUCKETS:
         frame->of.sums = tr_get_bytes(in, (size_t)8 * TR_BUCKETS);
@@ -275,6 +277,7 @@ static bool get_times(struct tr_reader *in, struct tr_head *head, int64_t *due_i
     head->lag_ms = tr_get_varint(in);
     head->instant_ms = (flags & HAS_INSTANT) != 0 ? tr_get_number(in, 6) : 0;
     head->attempt = (struct tr_attempt){0};
+    head->fingerprint = 0;
     if ((flags & HAS_ATTEMPT) != 0)
         tr_get_attempt(in, &head->attempt);
     in->is_short |= head->lag_ms > TR_TIME_MAX;
@@ -432,7 +435,7 @@ bool tr_frame_get_write(struct tr_reader *in, struct tr_frame_write *write)
 void tr_frame_put_answer_head(struct tr_writer *out, uint64_t operation,
                               enum tr_frame_result result, bool has_record)
 {
-    TR_ASSERT(result >= TR_RESULT_STORED && result <= TR_RESULT_HELD);
+    TR_ASSERT(result >= TR_RESULT_STORED && result <= TR_RESULT_UNKNOWN);
     tr_put_varint(out, operation);
     tr_put_number(out, (uint64_t)result, 1);
     tr_put_number(out, has_record, 1);
@@ -451,7 +454,7 @@ bool tr_frame_get_answer_head(struct tr_reader *in, uint64_t *operation,
     if (in->at == in->end)
         return false;
     *operation = tr_get_varint(in);
-    *result = (enum tr_frame_result)get_limited(in, 1, TR_RESULT_HELD);
+    *result = (enum tr_frame_result)get_limited(in, 1, TR_RESULT_UNKNOWN);
     *has_record = get_limited(in, 1, 1) == 1;
     in->is_short |= (unsigned)*result == 0;
     return !in->is_short;
@@ -463,6 +466,35 @@ bool tr_frame_get_answer(struct tr_reader *in, struct tr_frame_answer *answer)
         return false;
     in->is_short |= answer->has_record &&
                     !tr_frame_get_record(in, &answer->record.record, &answer->record.names);
+    return !in->is_short;
+}
+
+void tr_frame_put_pass_head(struct tr_writer *out, const struct tr_frame_pass *pass)
+{
+    TR_ASSERT(pass->condition.when <= TR_WHEN_SAME);
+    tr_put_varint(out, pass->operation);
+    tr_put_number(out, pass->is_keyed, 1);
+    tr_put_number(out, pass->condition.when, 1);
+    tr_put_number(out, pass->condition.version, 8);
+    tr_put_varint(out, pass->condition.sequence);
+    tr_put_varint(out, pass->condition.attempt);
+    tr_put_number(out, pass->condition.is_dead, 1);
+}
+
+bool tr_frame_get_pass_head(struct tr_reader *in, struct tr_frame_pass *pass)
+{
+    if (in->at == in->end)
+        return false;
+    pass->operation = tr_get_varint(in);
+    pass->is_keyed = get_limited(in, 1, 1) == 1;
+    pass->condition.when = (enum tr_when)get_limited(in, 1, TR_WHEN_SAME);
+    pass->condition.version = tr_get_number(in, 8);
+    pass->condition.sequence = tr_get_varint(in);
+    uint64_t attempt = tr_get_varint(in);
+    in->is_short |= attempt > TR_ATTEMPT_MAX;
+    pass->condition.attempt = (uint32_t)attempt;
+    pass->condition.is_dead = get_limited(in, 1, 1) == 1;
+    in->is_short |= pass->is_keyed == (pass->condition.when != TR_WHEN_ANY);
     return !in->is_short;
 }
 

@@ -38,9 +38,10 @@ enum tr_frame_kind {
     TR_FRAME_BUCKETS = 13, /* sums over the records we share, to compare */
     TR_FRAME_ROSTER = 14,  /* from version 3 on: the nodes of the cluster, which follow */
     TR_FRAME_KEYS = 15,    /* likewise: requests and answers about keys (quorum/frame.h) */
+    TR_FRAME_PASSES = 16,  /* from version 4 on: requests that the addressee is to decide */
 };
 
-#define TR_FRAMES (TR_FRAME_KEYS + 1)
+#define TR_FRAMES (TR_FRAME_PASSES + 1)
 
 /* How a write is meant. */
 enum tr_write_mode {
@@ -63,6 +64,12 @@ enum tr_frame_result {
     TR_RESULT_FULL = 4,
     TR_RESULT_NONE = 5, /* of an ask: not here */
     TR_RESULT_HELD = 6, /* of an ask: here, and it follows */
+    /* From version 4 on, of PASSES: */
+    TR_RESULT_REPLAYED = 7, /* the same request was done before */
+    TR_RESULT_FAILED = 8,   /* its condition does not hold */
+    TR_RESULT_REUSED = 9,   /* its key came with another body */
+    TR_RESULT_BUSY = 10,    /* a request with that key is under way */
+    TR_RESULT_UNKNOWN = 11, /* what became of it is not known */
 };
 
 enum tr_beat_flag {
@@ -140,6 +147,13 @@ struct tr_frame_answer {
     struct tr_frame_record record;
 };
 
+/* Its record follows. */
+struct tr_frame_pass {
+    uint64_t operation;
+    bool is_keyed; /* a create */
+    struct tr_condition condition;
+};
+
 struct tr_frame_ask {
     uint64_t operation;
     enum tr_ask_mode mode;
@@ -164,6 +178,7 @@ void tr_frame_put_record(struct tr_writer *writer, const struct tr_record *recor
                          const struct tr_frame_names *names, uint64_t version);
 void tr_frame_put_write(struct tr_writer *writer, const struct tr_frame_write *write);
 void tr_frame_put_answer(struct tr_writer *writer, const struct tr_frame_answer *answer);
+void tr_frame_put_pass_head(struct tr_writer *writer, const struct tr_frame_pass *pass);
 void tr_frame_put_ask(struct tr_writer *writer, const struct tr_frame_ask *ask);
 /* Without the record, which follows. */
 void tr_frame_put_write_head(struct tr_writer *writer, uint64_t operation, enum tr_write_mode mode);
@@ -187,6 +202,7 @@ bool tr_frame_get_record(struct tr_reader *reader, struct tr_record *record,
                          struct tr_frame_names *names);
 bool tr_frame_get_write(struct tr_reader *reader, struct tr_frame_write *write);
 bool tr_frame_get_answer(struct tr_reader *reader, struct tr_frame_answer *answer);
+bool tr_frame_get_pass_head(struct tr_reader *reader, struct tr_frame_pass *pass);
 bool tr_frame_get_ask(struct tr_reader *reader, struct tr_frame_ask *ask);
 bool tr_frame_get_write_head(struct tr_reader *reader, uint64_t *operation,
                              enum tr_write_mode *mode);

@@ -44,6 +44,7 @@ static void get_times(struct tr_reader *in, struct tr_head *head)
     head->lag_ms = tr_get_varint(in);
     head->instant_ms = (flags & HAS_INSTANT) != 0 ? tr_get_number(in, 6) : 0;
     head->attempt = (struct tr_attempt){0};
+    head->fingerprint = 0;
 }
 
 size_t tr_log_put_short(struct tr_writer *writer, enum tr_log_type type, const struct tr_head *head)
@@ -79,12 +80,12 @@ static void get_advice(struct tr_reader *in, struct tr_log_entry *entry)
     bool is_known = tr_get_number(in, 1) == ADVICE;
     tr_get_key_order(in, &record->head);
     tr_get_attempt(in, &record->head.attempt);
-    record->fingerprint = tr_get_number(in, 8);
+    record->head.fingerprint = tr_get_number(in, 8);
     if (is_known && !in->is_short)
         return;
     record->head.key = (struct tr_key){0};
     record->head.attempt = (struct tr_attempt){0};
-    record->fingerprint = 0;
+    record->head.fingerprint = 0;
 }
 
 size_t tr_log_head_bound(const struct tr_head *head)
@@ -196,7 +197,7 @@ size_t tr_log_put(struct tr_writer *writer, const struct tr_log_entry *entry)
         return put_body(writer, entry->type, (const uint8_t *)entry->address.text,
                         entry->address.size);
     case TR_LOG_ADVICE:
-        return tr_log_put_advice(writer, &entry->record.head, entry->record.fingerprint);
+        return tr_log_put_advice(writer, &entry->record.head, entry->record.head.fingerprint);
     case TR_LOG_PADDING:
     case TR_LOG_KEY:
     case TR_LOG_KEY_EXPIRY:
@@ -284,6 +285,7 @@ enum tr_log_get_status tr_log_get(struct tr_reader *reader, struct tr_log_entry 
         record->head.flags = 0;
         record->head.instant_ms = 0;
         record->head.attempt = (struct tr_attempt){0};
+        record->head.fingerprint = 0;
         break;
     case TR_LOG_CEILING:
     case TR_LOG_INCARNATION:

@@ -5,7 +5,7 @@ uint8_t tr_rest_of(const struct tr_record *record, bool has_advice)
 {
     unsigned rest = record->plan.size > 0 ? TR_REST_PLAN : 0;
     rest |= record->own.size > 0 ? TR_REST_OWN : 0;
-    rest |= has_advice && record->fingerprint != 0 ? TR_REST_FINGERPRINT : 0;
+    rest |= has_advice && record->head.fingerprint != 0 ? TR_REST_FINGERPRINT : 0;
     return (uint8_t)rest;
 }
 
@@ -17,7 +17,7 @@ void tr_put_rest(struct tr_writer *writer, const struct tr_record *record, uint8
     if ((rest & TR_REST_OWN) != 0)
         tr_put_span(writer, record->own);
     if ((rest & TR_REST_FINGERPRINT) != 0)
-        tr_put_number(writer, record->fingerprint, 8);
+        tr_put_number(writer, record->head.fingerprint, 8);
 }
 
 void tr_get_rest(struct tr_reader *reader, struct tr_record *record, uint8_t rest)
@@ -26,7 +26,7 @@ void tr_get_rest(struct tr_reader *reader, struct tr_record *record, uint8_t res
     reader->is_short |= rest > (TR_REST_PLAN | TR_REST_OWN | TR_REST_FINGERPRINT);
     record->plan = (rest & TR_REST_PLAN) != 0 ? tr_get_span(reader) : none;
     record->own = (rest & TR_REST_OWN) != 0 ? tr_get_span(reader) : none;
-    record->fingerprint = (rest & TR_REST_FINGERPRINT) != 0 ? tr_get_number(reader, 8) : 0;
+    record->head.fingerprint = (rest & TR_REST_FINGERPRINT) != 0 ? tr_get_number(reader, 8) : 0;
     reader->is_short |= record->plan.size > TR_PLAN_MAX || record->own.size > TR_OWN_MAX;
 }
 

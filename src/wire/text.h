@@ -25,6 +25,8 @@ void tr_put_rfc3339(struct tr_writer *writer, tr_wall_ms at_ms);
 /* Types of problems that a client acts on; docs/problems.md has a word on each. */
 #define TR_PROBLEM_MEMORY_FULL     "urn:tryst:problem:memory-full"
 #define TR_PROBLEM_DISK_FULL       "urn:tryst:problem:disk-full"
+#define TR_PROBLEM_PRECONDITION    "urn:tryst:problem:precondition-failed"
+#define TR_PROBLEM_KEY_REUSED      "urn:tryst:problem:idempotency-key-reused"
 #define TR_PROBLEM_UNKNOWN_OUTCOME "urn:tryst:problem:unknown-outcome"
 
 /* Why a request was refused. */
