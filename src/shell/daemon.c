@@ -8,6 +8,7 @@
 #include "shell/front/batch.h"
 #include "shell/front/bulk.h"
 #include "shell/front/gather.h"
+#include "shell/front/http.h"
 #include "shell/front/resp.h"
 #include "shell/front/resp_wait.h"
 #include "shell/front/server.h"
@@ -272,12 +273,14 @@ static void on_turn(uv_prepare_t *prepare)
         tr_resp_release(daemon->server);
     tr_resp_waits_run(daemon->server);
     tr_batches_run(daemon->server);
+    tr_http_reread(daemon->server);
     tr_bulks_run(daemon->server);
     for (unsigned i = 0; daemon->has_events && i < 4; i++) {
         tick(daemon);
         daemon->has_events = false;
         tr_resp_waits_run(daemon->server);
         tr_batches_run(daemon->server);
+        tr_http_reread(daemon->server);
         tr_bulks_run(daemon->server);
         tr_streams_flush(&daemon->streams); /* may read on, and bring new events */
     }
@@ -300,6 +303,7 @@ static void on_disk_done(void *context, const struct tr_event *event, uint64_t c
     tr_daemon_step(daemon, &copy);
     tr_resp_release(daemon->server);
     tr_batches_run(daemon->server);
+    tr_http_reread(daemon->server);
     tr_bulks_run(daemon->server);
     tr_streams_flush(&daemon->streams);
 }

@@ -314,7 +314,7 @@ void tr_schedule_clock_set(struct tr_timers *timers)
 {
     timers->look_cursor = 0;
     timers->look_ms = timers->time->now_ms;
-    timers->is_looking = timers->is_ready;
+    timers->is_looking = timers->is_ready && !timers->is_stopping;
 }
 
 void tr_schedule_zones_changed(struct tr_timers *timers)

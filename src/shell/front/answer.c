@@ -48,6 +48,8 @@ static void reset(struct tr_answer *answer, unsigned status, const char *content
     answer->upgrade = NULL;
     answer->retry_after_s = 0;
     answer->has_location = false;
+    answer->is_replayed = false;
+    answer->etag[0] = '\0';
     answer->has_range = false;
     answer->has_cursor = false;
     answer->body.size = 0;
@@ -94,6 +96,14 @@ void tr_answer_upgrade(struct tr_answer *answer)
 void tr_answer_status(struct tr_answer *answer, unsigned status)
 {
     reset(answer, status, NULL);
+}
+
+void tr_answer_not_modified(struct tr_answer *answer)
+{
+    char etag[TR_ETAG_MAX];
+    memcpy(etag, answer->etag, sizeof etag);
+    reset(answer, 304, NULL);
+    memcpy(answer->etag, etag, sizeof etag);
 }
 
 void tr_answer_text(struct tr_answer *answer, unsigned status, const char *text)
@@ -163,20 +173,36 @@ static void answer_result(struct tr_answer *answer, enum tr_result result)
     tr_answer_problem(answer, &problem, NULL);
 }
 
+static void answer_timer(struct tr_answer *answer, const struct tr_node *node, uint32_t ref,
+                         uint8_t wants)
+{
+    struct tr_record record;
+    reset(answer, 200, "application/json");
+    reserve(&answer->body, tr_show_bound(node, ref));
+    tr_show_timer(&answer->body, node, ref, (wants & TR_WANT_NOW) != 0 ? TR_SHOW_NOW : TR_SHOW_ONE);
+    tr_put_text(&answer->body, "\n");
+    if ((wants & TR_WANT_NOW) == 0)
+        tr_show_etag(node, ref, answer->etag);
+    if ((wants & TR_WANT_TIMER) == 0)
+        return;
+    tr_node_record(node, ref, &record);
+    answer->has_location = true;
+    answer->location = tr_node_text(node, record.head.key.id, record.head.factor);
+}
+
 void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
-                           const struct tr_effect *effect)
+                           const struct tr_effect *effect, uint8_t wants)
 {
     if (effect->kind == TR_EFFECT_ANSWER_TIMER) {
-        reset(answer, 200, "application/json");
-        reserve(&answer->body, tr_show_bound(node, effect->of.timer.ref));
-        tr_show_timer(&answer->body, node, effect->of.timer.ref, TR_SHOW_ONE);
-        tr_put_text(&answer->body, "\n");
+        answer_timer(answer, node, effect->of.timer.ref, wants);
     } else if (effect->kind == TR_EFFECT_ANSWER_PAGE) {
         reset(answer, 200, "application/json");
         put_page(answer, node, effect);
     } else {
         answer_result(answer, effect->of.answer.result);
     }
+    if (effect->kind == TR_EFFECT_ANSWER)
+        answer->is_replayed = effect->of.answer.is_replayed;
     if (effect->kind == TR_EFFECT_ANSWER && effect->of.answer.has_location) {
         answer->has_location = true; /* also where the outcome is not known: to try again there */
         answer->location = effect->of.answer.location;
@@ -271,6 +297,10 @@ struct tr_span tr_answer_render(struct tr_answer *answer)
     tr_put_text(out, tr_status_phrase(answer->status));
     tr_put_text(out, "\r\n");
     put_date(answer, out);
+    if (answer->etag[0] != '\0')
+        put_header(out, "ETag", answer->etag);
+    if (answer->is_replayed)
+        put_header(out, "Idempotent-Replayed", "true");
     if (answer->has_location) {
         tr_put_text(out, "Location: /timers/");
         tr_put_timer_text(out, &answer->location);

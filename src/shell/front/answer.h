@@ -4,6 +4,7 @@
 #define TR_SHELL_FRONT_ANSWER_H
 
 #include "shell/config.h"
+#include "shell/front/show.h"
 #include "shell/metrics.h"
 
 struct tr_daemon;
@@ -16,7 +17,9 @@ struct tr_answer {
     const char *upgrade;
     unsigned retry_after_s;
     bool has_location;
-    bool is_head; /* the head of an answer alone */
+    bool is_replayed;
+    char etag[TR_ETAG_MAX]; /* empty: none */
+    bool is_head;           /* the head of an answer alone */
     bool closes;
     struct tr_timer_text location;
     bool has_range; /* of a page of a resync: how many timers it has, */
@@ -29,14 +32,23 @@ struct tr_answer {
     uint64_t date_s;
 };
 
+/* What the client has asked for besides, in a request whose answer comes later. */
+enum tr_want {
+    TR_WANT_NOW = 1,   /* what changes by itself, too */
+    TR_WANT_TIMER = 2, /* of a write: the timer, as it is then */
+    TR_WANT_FRESH = 4, /* nothing, if it is as the client has seen it */
+    TR_WANT_AGAIN = 8, /* the timer was set, and is read to be shown */
+};
+
 void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
-                           const struct tr_effect *effect);
+                           const struct tr_effect *effect, uint8_t wants);
 void tr_answer_problem(struct tr_answer *answer, const struct tr_problem *problem,
                        const char *allow);
 void tr_answer_cluster(struct tr_answer *answer, struct tr_daemon *daemon);
 void tr_answer_upgrade(struct tr_answer *answer); /* what /peer says to clients */
 void tr_answer_json(struct tr_answer *answer, struct tr_span body, struct tr_span end);
 void tr_answer_status(struct tr_answer *answer, unsigned status); /* without a body */
+void tr_answer_not_modified(struct tr_answer *answer); /* in place of what it was to be */
 void tr_answer_text(struct tr_answer *answer, unsigned status, const char *text);
 
 /* Readiness, or, without `metrics`, that the process lives. */

@@ -142,7 +142,8 @@ static void on_done(void *context, struct tr_span body)
     uint64_t count = 0;
     bulk->is_asking = false;
     if (body.text == NULL || body.size >= sizeof text) {
-        stop(bulk, 503, "a node of the cluster did not answer, or could not do its part: ask again");
+        stop(bulk, 503,
+             "a node of the cluster did not answer, or could not do its part: ask again");
         return;
     }
     memcpy(text, body.text, body.size);
@@ -166,8 +167,8 @@ static void ask_next_node(struct tr_bulk *bulk)
     bulk->place = place;
     if (place == UINT16_MAX)
         return;
-    tr_put_text(&out, bulk->is_redrive ? "POST /timers/redrive?scope=node"
-                                       : "DELETE /timers?scope=node");
+    tr_put_text(&out,
+                bulk->is_redrive ? "POST /timers/redrive?scope=node" : "DELETE /timers?scope=node");
     if (bulk->route.wants_all)
         tr_put_text(&out, "&all=yes");
     if (bulk->route.has_state)
@@ -178,8 +179,9 @@ static void ask_next_node(struct tr_bulk *bulk)
     tr_gather_put_filters(&out, &bulk->route);
     bulk->place++;
     bulk->is_asking = !out.is_full;
-    if (out.is_full || !tr_gather_ask(gather, bulk->token, place,
-                                      (struct tr_span){(const char *)line, out.size}, on_done, bulk)) {
+    if (out.is_full ||
+        !tr_gather_ask(gather, bulk->token, place, (struct tr_span){(const char *)line, out.size},
+                       on_done, bulk)) {
         bulk->is_asking = false;
         stop(bulk, 503, "too many requests at once");
     }
@@ -205,8 +207,8 @@ static void answer(struct tr_bulk *bulk)
         tr_answer_problem(&server->answer, &problem, NULL);
     } else {
         char body[64];
-        int size = snprintf(body, sizeof body, "{\"%s\":%llu}\n", what,
-                            (unsigned long long)bulk->count);
+        int size =
+            snprintf(body, sizeof body, "{\"%s\":%llu}\n", what, (unsigned long long)bulk->count);
         tr_answer_json(&server->answer, (struct tr_span){body, (size_t)size}, TR_SPAN(""));
     }
     tr_http_render(connection, bulk->number);
@@ -294,8 +296,7 @@ void tr_bulk_begin(struct tr_connection *connection, uint16_t number)
     bulk->number = number;
     bulk->is_redrive = server->route.kind == TR_API_REDRIVE_ALL;
     bulk->moved_ms = uv_now(&daemon->loop);
-    bulk->place =
-        bulk->route.wants_node || tr_node_is_alone(daemon->node) ? UINT16_MAX : 0;
+    bulk->place = bulk->route.wants_node || tr_node_is_alone(daemon->node) ? UINT16_MAX : 0;
     bulk->route.query.wants_any = !bulk->is_redrive && !bulk->route.has_state;
     bulk->route.query.sequence = 0;
     if (bulk->route.query.set_before == 0)

@@ -180,6 +180,7 @@ uint16_t tr_connection_begin(struct tr_connection *connection, uint8_t kind)
     connection->server->daemon->now_us = tr_boot_us();
     connection->asked_us[number % TR_UNDER_WAY_MAX] = connection->server->daemon->now_us;
     connection->kinds[number % TR_UNDER_WAY_MAX] = kind;
+    connection->wants[number % TR_UNDER_WAY_MAX] = 0;
     return number;
 }
 

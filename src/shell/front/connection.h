@@ -55,6 +55,9 @@ struct tr_connection {
     size_t early_size;
     uint64_t asked_us[TR_UNDER_WAY_MAX]; /* when, by number modulo */
     uint8_t kinds[TR_UNDER_WAY_MAX];     /* what; bit 7: HEAD, bit 6: close afterwards */
+    uint8_t wants[TR_UNDER_WAY_MAX];     /* and what besides, of enum tr_want */
+    uint16_t fresh_number;               /* of the last request that wants nothing it has seen: */
+    uint64_t fresh_hash;                 /* this is that */
     bool is_closing;                     /* after what is put out */
     bool is_ended;                       /* the client sends no more, but may be reading */
     bool is_last; /* it asked to close after the request under way: what follows is not read */
@@ -103,6 +106,12 @@ struct tr_server {
     size_t batches_size;      /* and what their bodies take */
     uv_timer_t batches_again; /* when one of them waits for room */
     struct tr_bulk *bulks;    /* likewise */
+    struct tr_reread {
+        uint64_t token;
+        struct tr_timer_text timer;
+    } * rereads; /* timers that were set, and are to be shown */
+    size_t reread_count;
+    size_t reread_cap;
     uv_timer_t bulks_again;
 
     /* Of the RESP front. */

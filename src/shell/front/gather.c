@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FETCHES_MAX 64
-#define LIMIT_MS    5000
+#define FETCHES_MAX   64
+#define LIMIT_MS      5000
 #define LONG_LIMIT_MS 300000 /* of what a node is to do, rather than to show */
-#define PAGE_MAX    ((size_t)128 << 20)
-#define REQUEST_MAX 8192
+#define PAGE_MAX      ((size_t)128 << 20)
+#define REQUEST_MAX   8192
 
 /* A page that was asked for. */
 struct fetch {
@@ -107,7 +107,8 @@ static void pass_on(struct fetch *fetch, struct tr_span body)
     static const char mark[] = ",\"cursor\":\"";
     enum { MARK = sizeof mark - 1, HEX = 16, TAIL = MARK + HEX + 2 };
     struct tr_span own = {"", 0};
-    while (fetch->done == NULL && body.size > 0 && (body.text[body.size - 1] == '\n' || body.text[body.size - 1] == '}'))
+    while (fetch->done == NULL && body.size > 0 &&
+           (body.text[body.size - 1] == '\n' || body.text[body.size - 1] == '}'))
         body.size--;
     const char *tail = body.size > TAIL ? body.text + body.size - (TAIL - 1) : NULL;
     if (tail != NULL && memcmp(tail, mark, MARK) == 0) {

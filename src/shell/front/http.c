@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/front/http.h"
 
+#include "base/hash.h"
 #include "shell/cluster.h"
 #include "shell/front/batch.h"
 #include "shell/front/body.h"
@@ -22,6 +23,66 @@ void tr_http_render(struct tr_connection *connection, uint16_t number)
         connection->server->daemon->metrics.requests_bad++;
     struct tr_span bytes = tr_answer_render(answer);
     tr_connection_answer(connection, number, bytes.text, bytes.size);
+}
+
+/* What was set is shown when it is there; the node is in the middle of a step now. */
+static void keep_reread(struct tr_server *server, uint64_t token, const struct tr_timer_text *timer)
+{
+    if (server->reread_count == server->reread_cap) {
+        size_t cap = server->reread_cap * 2 > 16 ? server->reread_cap * 2 : 16;
+        struct tr_reread *larger = realloc(server->rereads, cap * sizeof *larger);
+        if (larger == NULL)
+            abort();
+        server->rereads = larger;
+        server->reread_cap = cap;
+    }
+    server->rereads[server->reread_count++] = (struct tr_reread){token, *timer};
+}
+
+void tr_http_reread(struct tr_server *server)
+{
+    size_t count = server->reread_count;
+    struct tr_reread *list = server->rereads;
+    server->rereads = NULL;
+    server->reread_count = 0;
+    server->reread_cap = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED, .has_more = true};
+        event.of.request.token = list[i].token;
+        event.of.request.command = TR_COMMAND_READ;
+        event.of.request.timer = list[i].timer;
+        if (tr_server_has(server, list[i].token))
+            tr_daemon_step(server->daemon, &event);
+    }
+    free(list);
+}
+
+/* It is as the client has seen it. */
+static bool is_fresh(const struct tr_connection *connection, uint16_t number,
+                     const struct tr_answer *answer)
+{
+    return connection->fresh_number == number && answer->etag[0] != '\0' &&
+           connection->fresh_hash == tr_hash_xxh3(answer->etag, strlen(answer->etag));
+}
+
+void tr_http_answer(struct tr_connection *connection, uint16_t number,
+                    const struct tr_effect *effect)
+{
+    struct tr_server *server = connection->server;
+    struct tr_answer *answer = &server->answer;
+    uint8_t *wants = &connection->wants[number % TR_UNDER_WAY_MAX];
+    bool is_write = effect->kind == TR_EFFECT_ANSWER && (*wants & TR_WANT_TIMER) != 0;
+    if (is_write && effect->of.answer.result == TR_DONE && effect->of.answer.has_location) {
+        *wants |= TR_WANT_AGAIN;
+        keep_reread(server, tr_connection_token(connection, number), &effect->of.answer.location);
+        return;
+    }
+    tr_answer_from_effect(answer, server->daemon->node, effect, *wants);
+    if (is_write && (*wants & TR_WANT_AGAIN) != 0)
+        tr_answer_status(answer, 200); /* it was set, and is over by now, or not to be shown */
+    else if ((*wants & TR_WANT_FRESH) != 0 && is_fresh(connection, number, answer))
+        tr_answer_not_modified(answer);
+    tr_http_render(connection, number);
 }
 
 void tr_http_refuse(struct tr_connection *connection, uint16_t number, unsigned status,
@@ -102,6 +163,48 @@ static void read_trace(struct tr_connection *connection, const char *bytes, stru
         own->tracestate = state;
 }
 
+/* `*`, or an ETag that GET gave. One that it never gave is that of no timer. */
+static void read_condition(struct tr_connection *connection, uint16_t number, const char *bytes,
+                           struct tr_event *event)
+{
+    struct tr_condition *condition = &event->of.request.condition;
+    struct tr_span match = tr_http_header(&connection->http, bytes, TR_HTTP_IF_MATCH);
+    struct tr_span none = tr_http_header(&connection->http, bytes, TR_HTTP_IF_NONE_MATCH);
+    enum tr_api_kind kind = connection->server->route.kind;
+    if (none.text != NULL && kind == TR_API_READ) {
+        connection->wants[number % TR_UNDER_WAY_MAX] |= TR_WANT_FRESH;
+        connection->fresh_number = number;
+        connection->fresh_hash = tr_hash_xxh3(none.text, none.size);
+    }
+    if (kind == TR_API_CREATE || kind == TR_API_READ)
+        return;
+    if (none.text != NULL && tr_span_equals(none, TR_SPAN("*")))
+        condition->when = TR_WHEN_ABSENT;
+    else if (match.text != NULL && tr_span_equals(match, TR_SPAN("*")))
+        condition->when = TR_WHEN_THERE;
+    else if (match.text != NULL && !tr_etag_parse(match, condition))
+        *condition = (struct tr_condition){.when = TR_WHEN_SAME};
+}
+
+/* A key in quotes is the same as the bare one. */
+static struct tr_span unquote(struct tr_span key)
+{
+    bool is_quoted = key.size >= 2 && key.text[0] == '"' && key.text[key.size - 1] == '"';
+    return is_quoted ? (struct tr_span){key.text + 1, key.size - 2} : key;
+}
+
+/* A word of Accept is enough: nobody asks for more than one thing of a POST. */
+static bool wants_json(struct tr_connection *connection, const char *bytes)
+{
+    static const char json[] = "application/json";
+    struct tr_span accept = tr_http_header(&connection->http, bytes, TR_HTTP_ACCEPT);
+    for (size_t i = 0; accept.text != NULL && i + sizeof json - 1 <= accept.size; i++) {
+        if (memcmp(accept.text + i, json, sizeof json - 1) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void ask_node(struct tr_connection *connection, uint16_t number, const char *bytes)
 {
     struct tr_server *server = connection->server;
@@ -113,10 +216,16 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
     event.of.request.command = command_of(route->kind);
     event.of.request.timer = route->timer;
     event.of.request.query = &route->query;
+    read_condition(connection, number, bytes, &event);
+    if (route->kind == TR_API_READ && route->wants_now)
+        connection->wants[number % TR_UNDER_WAY_MAX] |= TR_WANT_NOW;
     if (route->kind == TR_API_CREATE || route->kind == TR_API_REPLACE) {
         struct tr_problem problem;
         struct tr_http_place place = connection->http.body;
         char *body = (char *)(uintptr_t)bytes + place.at;
+        if (wants_json(connection, bytes))
+            connection->wants[number % TR_UNDER_WAY_MAX] |= TR_WANT_TIMER;
+        event.of.request.fingerprint = tr_hash_xxh3(body, place.size); /* reading changes it */
         if (!tr_body_read(server, body, place.size, route->kind == TR_API_CREATE, &problem)) {
             tr_answer_problem(&server->answer, &problem, NULL);
             tr_http_render(connection, number);
@@ -128,6 +237,7 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
         event.of.request.key = tr_http_header(&connection->http, bytes, TR_HTTP_IDEMPOTENCY_KEY);
         if (event.of.request.key.text == NULL)
             event.of.request.key = server->body.key;
+        event.of.request.key = unquote(event.of.request.key);
         if (event.of.request.key.text != NULL && event.of.request.key.size == 0) {
             tr_http_refuse(connection, number, 400, "Idempotency-Key must not be empty");
             return;
@@ -199,8 +309,7 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
         kind = TR_REQUEST_READ;
     else if (what == TR_API_LIST)
         kind = TR_REQUEST_LIST;
-    else if (what <= TR_API_CANCEL ||
-             (what >= TR_API_REDRIVE && what <= TR_API_REDRIVE_ALL))
+    else if (what <= TR_API_CANCEL || (what >= TR_API_REDRIVE && what <= TR_API_REDRIVE_ALL))
         kind = TR_REQUEST_WRITE;
     kind |= method == TR_HTTP_HEAD ? TR_KIND_HEAD : 0;
     if (!connection->http.keeps_alive || server->is_draining)

@@ -14,6 +14,13 @@
 extern const struct tr_stream_calls tr_http_calls;
 
 /* Renders the server's answer and puts it out. */
+/* An answer of the node to request `number`. */
+void tr_http_answer(struct tr_connection *connection, uint16_t number,
+                    const struct tr_effect *effect);
+
+/* Timers that were set, and whose clients want to see them, are read. Once a turn. */
+void tr_http_reread(struct tr_server *server);
+
 void tr_http_render(struct tr_connection *connection, uint16_t number);
 
 /* A problem as the answer. */

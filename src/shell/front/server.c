@@ -34,8 +34,7 @@ void tr_server_answer(struct tr_server *server, const struct tr_effect *effect)
     uint16_t number = (uint16_t)(token >> 20);
     if (tr_batch_hear(connection, number, effect) || tr_bulk_hear(connection, number, effect))
         return;
-    tr_answer_from_effect(&server->answer, server->daemon->node, effect);
-    tr_http_render(connection, number);
+    tr_http_answer(connection, number, effect);
 }
 
 bool tr_server_has(struct tr_server *server, uint64_t token)

@@ -5,6 +5,8 @@
 #include "wire/plan.h"
 #include "wire/text.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define AHEAD 5 /* pops to come that are told */
@@ -229,6 +231,17 @@ static void put_members(struct tr_writer *out, const struct tr_node *node, const
     tr_put_text(out, "]");
 }
 
+static void put_holders(struct tr_writer *out, const struct tr_node *node,
+                        const struct tr_head *head)
+{
+    put_name(out, "replicas");
+    put_members(out, node, head->replicas.members, head->replicas.count);
+    if (head->from.count == 0)
+        return;
+    put_name(out, (head->flags & TR_RECORD_MOVING) != 0 ? "moving-from" : "to-be-told");
+    put_members(out, node, head->from.members, head->from.count);
+}
+
 /* How it stands, for a backup: a PUT with that puts it back. */
 static void put_past(struct tr_writer *out, const struct tr_node *node,
                      const struct tr_record *record, struct tr_span name)
@@ -301,23 +314,56 @@ void tr_show_timer(struct tr_writer *out, const struct tr_node *node, uint32_t r
     tr_put_decimal(out, record.head.order.attempt);
     tr_put_text(out, is_dead ? ",\"forgotten-at\":\"" : ",\"next-pop\":\"");
     tr_put_rfc3339(out, shown_due(node, ref, &record));
-    tr_put_text(out, is_dead ? "\",\"forgotten-in-ms\":" : "\",\"next-pop-in-ms\":");
-    tr_put_decimal(out, record.head.due_ms > now ? record.head.due_ms - now : 0);
-    if (how == TR_SHOW_ONE && !is_dead)
+    tr_put_text(out, "\"");
+    if (how != TR_SHOW_ONE) {
+        put_name(out, is_dead ? "forgotten-in-ms" : "next-pop-in-ms");
+        tr_put_decimal(out, record.head.due_ms > now ? record.head.due_ms - now : 0);
+    }
+    if ((how == TR_SHOW_ONE || how == TR_SHOW_NOW) && !is_dead)
         put_ahead(out, node, ref);
     put_attempt(out, node, &record.head.attempt);
     tr_put_text(out, ",\"version\":\"");
     tr_put_hex(out, record.head.order.version, 16);
-    tr_put_text(out, "\",\"replicas\":");
-    put_members(out, node, record.head.replicas.members, record.head.replicas.count);
-    if (record.head.from.count > 0) {
-        bool is_moving = (record.head.flags & TR_RECORD_MOVING) != 0;
-        tr_put_text(out, is_moving ? ",\"moving-from\":" : ",\"to-be-told\":");
-        put_members(out, node, record.head.from.members, record.head.from.count);
-    }
+    tr_put_text(out, "\"");
+    if (how != TR_SHOW_ONE)
+        put_holders(out, node, &record.head);
     if (how == TR_SHOW_HELD)
         put_past(out, node, &record, own.name);
     tr_put_text(out, "}");
+}
+
+void tr_show_etag(const struct tr_node *node, uint32_t ref, char out[TR_ETAG_MAX])
+{
+    struct tr_record record;
+    tr_node_record(node, ref, &record);
+    snprintf(out, TR_ETAG_MAX, "\"%016llx-%llu-%u%s\"",
+             (unsigned long long)record.head.order.version,
+             (unsigned long long)tr_record_pop(&record), record.head.order.attempt,
+             (record.head.flags & TR_RECORD_DEAD) != 0 ? "-dead" : "");
+}
+
+bool tr_etag_parse(struct tr_span text, struct tr_condition *condition)
+{
+    char copy[TR_ETAG_MAX];
+    char again[TR_ETAG_MAX];
+    unsigned long long version = 0;
+    unsigned long long sequence = 0;
+    if (text.size >= sizeof copy || memchr(text.text, '\0', text.size) != NULL)
+        return false;
+    memcpy(copy, text.text, text.size);
+    copy[text.size] = '\0';
+    char *at = copy + 1;
+    version = strtoull(at, &at, 16);
+    sequence = *at == '-' ? strtoull(at + 1, &at, 10) : 0;
+    unsigned long attempt = *at == '-' ? strtoul(at + 1, &at, 10) : 0;
+    condition->when = TR_WHEN_SAME;
+    condition->version = version;
+    condition->sequence = sequence;
+    condition->attempt = attempt <= TR_ATTEMPT_MAX ? (uint32_t)attempt : 0;
+    condition->is_dead = strcmp(at, "-dead\"") == 0;
+    snprintf(again, sizeof again, "\"%016llx-%llu-%u%s\"", version, sequence, condition->attempt,
+             condition->is_dead ? "-dead" : "");
+    return strcmp(copy, again) == 0;
 }
 
 /* At most what put_timer writes: every byte of a text may become six, and two more in a backup. */
@@ -329,8 +375,7 @@ size_t tr_show_bound(const struct tr_node *node, uint32_t ref)
            6 * (size_t)TR_LOG_ADDRESS_MAX *
                (record.head.replicas.count + record.head.from.count + 1u) +
            8 * (record.uri.size + record.opaque.size + record.content_type.size + record.plan.size +
-                2 * record.own.size +
-                (size_t)record.tag_count * (TR_TAG_SIZE + 16));
+                2 * record.own.size + (size_t)record.tag_count * (TR_TAG_SIZE + 16));
 }
 
 /* A timer as nodes of the original tell each other of it. */

@@ -18,8 +18,9 @@ struct tr_words tr_words_of(enum tr_result result)
         [TR_FACTOR_IS_FIXED] = {400, "the timer was made with another replication factor"},
         [TR_VERSION_AHEAD] = {400, "restore.version is of a time to come: this node's clock is "
                                    "behind that of the cluster the backup is of"},
-        [TR_CONDITION_FAILED] = {412, "the timer is not, or no longer, as the request wants it: GET "
-                                      "it, and ask again with its ETag"},
+        [TR_CONDITION_FAILED] = {412,
+                                 "the timer is not, or no longer, as the request wants it: GET "
+                                 "it, and ask again with its ETag"},
         [TR_KEY_REUSED] = {422, "this Idempotency-Key came before with another body: a new request "
                                 "has a key of its own"},
         [TR_KEY_BUSY] = {409, "a request with this Idempotency-Key is under way: ask again"},
@@ -49,12 +50,9 @@ struct tr_words tr_words_of(enum tr_result result)
         [TR_UNKNOWN] = {503, "the outcome is unknown: retry as PUT"},
     };
     static const char *const types[TR_RESULTS] = {
-        [TR_CONDITION_FAILED] = TR_PROBLEM_PRECONDITION,
-        [TR_KEY_REUSED] = TR_PROBLEM_KEY_REUSED,
-        [TR_DISK_FULL] = TR_PROBLEM_DISK_FULL,
-        [TR_MEMORY_FULL] = TR_PROBLEM_MEMORY_FULL,
-        [TR_REPLICA_FULL] = TR_PROBLEM_MEMORY_FULL,
-        [TR_UNKNOWN] = TR_PROBLEM_UNKNOWN_OUTCOME,
+        [TR_CONDITION_FAILED] = TR_PROBLEM_PRECONDITION, [TR_KEY_REUSED] = TR_PROBLEM_KEY_REUSED,
+        [TR_DISK_FULL] = TR_PROBLEM_DISK_FULL,           [TR_MEMORY_FULL] = TR_PROBLEM_MEMORY_FULL,
+        [TR_REPLICA_FULL] = TR_PROBLEM_MEMORY_FULL,      [TR_UNKNOWN] = TR_PROBLEM_UNKNOWN_OUTCOME,
     };
     TR_ASSERT(result < TR_RESULTS && words[result].status != 0);
     return (struct tr_words){words[result].status, words[result].detail, types[result]};
