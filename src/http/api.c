@@ -4,6 +4,8 @@
 #include "http/route.h"
 #include "wire/plan.h"
 
+#define POPS_OF_ANY_STATE 3
+
 void tr_api_refuse(struct tr_api_request *out, unsigned status, const char *detail)
 {
     out->kind = TR_API_REFUSED;
@@ -161,6 +163,7 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
     out->wants_all = false;
     out->is_dry = false;
     out->has_state = false;
+    out->pop_state = POPS_OF_ANY_STATE;
     out->is_chosen = false;
     out->name = (struct tr_span){NULL, 0};
     out->allow = NULL;
@@ -170,6 +173,14 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
         out->kind = plain[i].kind;
         if (method != TR_HTTP_GET && method != TR_HTTP_HEAD && out->kind != TR_API_PING)
             refuse_method(out, "GET, HEAD");
+        return;
+    }
+    if (tr_span_equals(path, TR_SPAN("/pops"))) {
+        out->kind = TR_API_POPS;
+        if (method != TR_HTTP_GET && method != TR_HTTP_HEAD)
+            refuse_method(out, "GET, HEAD");
+        else
+            tr_api_read_query(query, out);
         return;
     }
     if (tr_span_starts(path, TR_SPAN("/cluster"))) {

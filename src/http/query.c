@@ -149,6 +149,17 @@ static void read_resync_parameter(struct tr_span name, struct tr_span value,
     }
 }
 
+static void read_pop_state(struct tr_span value, struct tr_api_request *out)
+{
+    static const char *const states[] = {"delivered", "failed", "dead"};
+    for (uint8_t i = 0; i < 3; i++) {
+        out->pop_state = i;
+        if (tr_span_equals(value, (struct tr_span){states[i], strlen(states[i])}))
+            return;
+    }
+    tr_api_refuse(out, 400, "state must be delivered, failed or dead");
+}
+
 static void read_flag(struct tr_span value, const char *what, bool *flag,
                       struct tr_api_request *out)
 {
@@ -193,6 +204,8 @@ static void read_parameter(struct tr_span name, struct tr_span value, struct tr_
             tr_api_refuse(out, 400, "due-before must be an instant, as 2026-11-19T08:30:00Z");
         if (out->query.due_before_ms == 0) /* which is not given; nothing is due by then */
             out->query.due_before_ms = 1;
+    } else if (tr_span_equals(name, TR_SPAN("state")) && out->kind == TR_API_POPS) {
+        read_pop_state(value, out);
     } else if (tr_span_equals(name, TR_SPAN("state"))) {
         out->has_state = true;
         out->query.wants_dead = tr_span_equals(value, TR_SPAN("dead"));

@@ -108,6 +108,7 @@ static const struct row rows[] = {
     {"limits", "opaque", TYPE_SIZE, AT(opaque_max), 0, (uint64_t)2 << 20},
     {"limits", "value", TYPE_SIZE, AT(value_max), 1, TR_VALUE_MAX},
     NUMBER("limits", "connections", connections_max, 1, 1000000),
+    NUMBER("limits", "pops-kept", pops_kept, 0, 10000000),
     NUMBER("limits", "idle-timeout-s", idle_timeout_s, 1, 86400),
 };
 
@@ -484,6 +485,7 @@ static void set_defaults(struct tr_config *config, bool is_original)
         .opaque_max = 64 << 10,
         .connections_max = 20000,
         .idle_timeout_s = 60,
+        .pops_kept = 10000,
     };
     snprintf(config->bind_address, sizeof config->bind_address, "%s",
              is_original ? "0.0.0.0" : "127.0.0.1");

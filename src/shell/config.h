@@ -111,6 +111,7 @@ struct tr_config {
     uint64_t value_max;   /* of a key; 0: as the segments allow, TR_CONFIG_VALUE at most */
     uint64_t connections_max;
     uint64_t idle_timeout_s;
+    uint64_t pops_kept; /* of the last attempts */
 };
 
 /* Where it is read from: what the command line said. */

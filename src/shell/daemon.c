@@ -14,6 +14,7 @@
 #include "shell/front/server.h"
 #include "shell/notify.h"
 #include "shell/peer/links.h"
+#include "shell/pops.h"
 #include "shell/view.h"
 #include "shell/zones.h"
 
@@ -557,7 +558,8 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
         return 1;
     tr_view_choose(&daemon->config); /* the data directory is ours by now */
     daemon->server = tr_server_open(daemon);
-    daemon->caller = daemon->server == NULL ? NULL : tr_caller_open(daemon);
+    daemon->pops = tr_pop_ring_open((size_t)daemon->config.pops_kept);
+    daemon->caller = daemon->server == NULL || daemon->pops == NULL ? NULL : tr_caller_open(daemon);
     daemon->links = daemon->caller == NULL ? NULL : tr_links_open(daemon);
     daemon->gather = daemon->links == NULL ? NULL : tr_gather_open(daemon);
     if (daemon->gather == NULL)
@@ -571,6 +573,7 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
         tr_gather_close(daemon->gather);
         tr_links_close(daemon->links);
         tr_caller_close(daemon->caller);
+        tr_pop_ring_close(daemon->pops);
         tr_zone_cache_close(daemon->zones);
         if (daemon->disk != NULL)
             tr_disk_close(daemon->disk);

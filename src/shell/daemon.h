@@ -18,6 +18,7 @@ struct tr_server;
 struct tr_caller;
 struct tr_links;
 struct tr_zone_cache;
+struct tr_pop_ring;
 
 struct tr_daemon {
     uv_loop_t loop;
@@ -33,6 +34,7 @@ struct tr_daemon {
     struct tr_links *links;
     struct tr_gather *gather;
     struct tr_zone_cache *zones;
+    struct tr_pop_ring *pops;
     struct tr_disk *disk; /* NULL: data-dir = none */
     struct tr_say_limit dead_lines;
     struct tr_say_limit discarded_lines;

@@ -2,6 +2,7 @@
 /* What the node notes, as lines of the log. */
 #include "shell/callback/fault.h"
 #include "shell/daemon.h"
+#include "shell/pops.h"
 
 #define STEP_SMALL_MS                                                                              \
     100 /* a wall clock that is kept right by others is set by less all the time */
@@ -79,6 +80,7 @@ void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect
     id[out.size] = '\0';
     switch (effect->of.note.what) {
     case TR_NOTE_DEAD:
+        tr_pop_ring_is_dead(daemon->pops, effect->of.note.id, number);
         if (!tr_say_may(&daemon->dead_lines, now_ms))
             return;
         say_dead(effect, id);

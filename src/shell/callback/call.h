@@ -15,6 +15,7 @@
 #include "shell/callback/caller.h"
 #include "shell/callback/tls.h"
 #include "shell/names.h"
+#include "shell/pops.h"
 #include "wire/plan.h"
 #include "wire/uri.h"
 
@@ -68,6 +69,7 @@ struct tr_call {
     uint16_t port;
     char host[TR_HOST_MAX];
     struct tr_span origin;
+    struct tr_pop_told *told; /* what is told of it in the end; its texts are behind the request */
     size_t size;
     char *bytes; /* the request, then the origin; in the same piece of memory */
 };

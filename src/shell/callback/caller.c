@@ -71,6 +71,21 @@ static void say_failed(const struct tr_call *call, enum tr_callback_result resul
            (int)call->origin.size, call->origin.text, why);
 }
 
+static void tell_of(struct tr_call *call, enum tr_callback_result result, unsigned status,
+                    uint32_t duration_ms)
+{
+    struct tr_daemon *daemon = call->caller->daemon;
+    struct tr_pop_told *told = call->told;
+    bool is_answered = result == TR_CALLBACK_ANSWERED;
+    told->at_ms = tr_clock_us(CLOCK_REALTIME) / 1000;
+    told->late_ms = call->sent_us > call->due_us ? (call->sent_us - call->due_us) / 1000 : 0;
+    told->duration_ms = duration_ms;
+    told->status = is_answered ? status : 0;
+    told->fault = result == TR_CALLBACK_TIMED_OUT ? TR_FAULT_TIMED_OUT : call->fault;
+    told->state = is_answered && status / 100 == 2 ? TR_POP_DELIVERED : TR_POP_FAILED;
+    tr_pop_ring_add(daemon->pops, told);
+}
+
 void tr_call_finish(struct tr_call *call, enum tr_callback_result result, unsigned status,
                     uint64_t retry_after_ms)
 {
@@ -95,6 +110,7 @@ void tr_call_finish(struct tr_call *call, enum tr_callback_result result, unsign
     bool is_failed = !is_answered || status / 100 != 2;
     if (is_failed && tr_say_may(&caller->daemon->failed_lines, tr_boot_us() / 1000))
         say_failed(call, result, status);
+    tell_of(call, result, status, event.of.callback.duration_ms);
     tr_names_cancel(&call->wait);
     free(call);
     tell(caller, &event);
@@ -159,6 +175,43 @@ static void on_deadline(uv_timer_t *timer)
         uv_timer_start(timer, on_deadline, caller->calls.next->deadline_ms - now, 0);
 }
 
+/* Of a record that may be gone when the call ends, what is told of its pop. */
+static size_t told_size(const struct tr_record *record)
+{
+    size_t size = sizeof(struct tr_pop_told) + record->uri.size + record->own.size;
+    for (unsigned i = 0; i < record->tag_count; i++)
+        size += record->tags[i].name.size;
+    return size;
+}
+
+static struct tr_span keep_text(struct tr_span text, char **to)
+{
+    struct tr_span kept = {*to, text.size};
+    memcpy(*to, text.text, text.size);
+    *to += text.size;
+    return kept;
+}
+
+static struct tr_pop_told *write_told(const struct tr_daemon *daemon,
+                                      const struct tr_record *record, void *bytes)
+{
+    struct tr_pop_told *told = bytes;
+    struct tr_own own;
+    char *to = (char *)(told + 1);
+    tr_own_get(record->own, &own);
+    told->id = record->head.key.id;
+    told->factor = record->head.factor;
+    told->sequence = tr_record_pop(record);
+    told->attempts = record->head.order.attempt + 1;
+    told->due_ms = tr_node_nominal(daemon->node, record);
+    told->uri = keep_text(record->uri, &to);
+    told->name = keep_text(own.name, &to);
+    told->tag_count = record->tag_count;
+    for (unsigned i = 0; i < record->tag_count; i++)
+        told->tags[i] = keep_text(record->tags[i].name, &to);
+    return told;
+}
+
 static struct tr_call *new_call(struct tr_caller *caller, const struct tr_effect *effect,
                                 const struct tr_record *record, const struct tr_uri *uri)
 {
@@ -166,13 +219,14 @@ static struct tr_call *new_call(struct tr_caller *caller, const struct tr_effect
     struct tr_plan plan;
     tr_plan_get(record->plan, &plan);
     size_t cap = tr_callback_request_bound(record, uri) + uri->origin.size;
-    struct tr_call *call = malloc(sizeof *call + cap);
+    cap = (cap + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
+    struct tr_call *call = malloc(sizeof *call + cap + told_size(record));
     if (call == NULL)
         abort();
     char *bytes = (char *)(call + 1);
     struct tr_writer out = tr_writer_on(bytes, cap);
-    const struct tr_callback_world world = {daemon->node, &daemon->config,
-                                            tr_node_wall(daemon->node, tr_node_steady(daemon->node))};
+    const struct tr_callback_world world = {
+        daemon->node, &daemon->config, tr_node_wall(daemon->node, tr_node_steady(daemon->node))};
     tr_callback_put_request(&out, &world, record, &plan, uri);
     *call = (struct tr_call){
         .caller = caller,
@@ -180,8 +234,8 @@ static struct tr_call *new_call(struct tr_caller *caller, const struct tr_effect
         .id = record->head.key.id,
         .sequence = tr_record_pop(record),
         .attempt = record->head.order.attempt + 1,
-        .deadline_ms = tr_caller_now_ms() + (plan.timeout_ms > 0 ? plan.timeout_ms
-                                                                 : daemon->config.callback_timeout_ms),
+        .deadline_ms = tr_caller_now_ms() +
+                       (plan.timeout_ms > 0 ? plan.timeout_ms : daemon->config.callback_timeout_ms),
         .due_us = effect->of.fire.due_mono_ms * 1000,
         .began_us = tr_boot_us(),
         .sent_us = tr_boot_us(),
@@ -196,6 +250,7 @@ static struct tr_call *new_call(struct tr_caller *caller, const struct tr_effect
     call->origin = (struct tr_span){call->bytes + call->size, uri->origin.size};
     memcpy(call->host, uri->host.text, uri->host.size);
     call->host[uri->host.size] = '\0';
+    call->told = write_told(daemon, record, bytes + cap);
     return call;
 }
 

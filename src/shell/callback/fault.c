@@ -44,7 +44,9 @@ void tr_fault_write(enum tr_fault fault, char *out, size_t cap)
 {
     const char *certificate = certificate_of(fault);
     snprintf(out, cap, "%s%s%s", word_of(fault), certificate != NULL ? ": " : "",
-             certificate != NULL ? certificate : fault == TR_FAULT_TLS ? ": the handshake failed" : "");
+             certificate != NULL     ? certificate
+             : fault == TR_FAULT_TLS ? ": the handshake failed"
+                                     : "");
 }
 
 void tr_fault_explain(enum tr_fault fault, char *out, size_t cap)

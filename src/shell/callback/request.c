@@ -91,8 +91,8 @@ static void put_trace(struct tr_writer *out, const struct tr_callback_world *wor
     uint64_t high = tr_load((const uint8_t *)own->trace.text, 8);
     uint64_t low = tr_load((const uint8_t *)own->trace.text + 8, 8);
     uint64_t pop = tr_record_pop(record);
-    uint64_t span = tr_hash_mix(tr_hash_mix(record->head.key.id ^ record->head.order.version) + pop +
-                                ((uint64_t)record->head.order.attempt << 40));
+    uint64_t span = tr_hash_mix(tr_hash_mix(record->head.key.id ^ record->head.order.version) +
+                                pop + ((uint64_t)record->head.order.attempt << 40));
     bool is_own = tr_record_pops(record) > 1 && !world->config->is_trace_kept;
     if (is_own) {
         high = tr_hash_mix(high + pop);
@@ -126,8 +126,8 @@ static void put_signature(struct tr_writer *out, const struct tr_callback_world 
 static void put_content(struct tr_writer *out, const struct tr_record *record,
                         const struct tr_plan *plan)
 {
-    struct tr_span type = plan->is_json ? TR_SPAN("application/json")
-                                        : TR_SPAN("text/plain; charset=utf-8");
+    struct tr_span type =
+        plan->is_json ? TR_SPAN("application/json") : TR_SPAN("text/plain; charset=utf-8");
     put_header(out, "Content-Type", record->content_type.size > 0 ? record->content_type : type);
     tr_put_text(out, "Content-Length: ");
     tr_put_decimal(out, record->opaque.size);

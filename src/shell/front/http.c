@@ -8,6 +8,7 @@
 #include "shell/front/bulk.h"
 #include "shell/front/gather.h"
 #include "shell/front/resp_find.h"
+#include "shell/front/told.h"
 #include "shell/peer/links.h"
 
 #include <stdlib.h>
@@ -307,7 +308,7 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     }
     if (what == TR_API_READ)
         kind = TR_REQUEST_READ;
-    else if (what == TR_API_LIST)
+    else if (what == TR_API_LIST || what == TR_API_POPS)
         kind = TR_REQUEST_LIST;
     else if (what <= TR_API_CANCEL || (what >= TR_API_REDRIVE && what <= TR_API_REDRIVE_ALL))
         kind = TR_REQUEST_WRITE;
@@ -335,6 +336,9 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     case TR_API_CANCEL_ALL:
     case TR_API_REDRIVE_ALL:
         tr_bulk_begin(connection, number);
+        return;
+    case TR_API_POPS:
+        tr_told_begin(connection, number);
         return;
     case TR_API_REFERENCES: /* nodes of the original drop what they hold for others: done here */
         tr_answer_status(&server->answer, 202);
