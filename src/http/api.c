@@ -175,6 +175,18 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
             refuse_method(out, "GET, HEAD");
         return;
     }
+    if (tr_span_equals(path, TR_SPAN("/clock"))) {
+        out->kind = method == TR_HTTP_PUT ? TR_API_CLOCK_SET : TR_API_CLOCK;
+        if (method != TR_HTTP_GET && method != TR_HTTP_HEAD && method != TR_HTTP_PUT)
+            refuse_method(out, "GET, HEAD, PUT");
+        return;
+    }
+    if (tr_span_equals(path, TR_SPAN("/clock/advance"))) {
+        out->kind = TR_API_CLOCK_ADVANCE;
+        if (method != TR_HTTP_POST)
+            refuse_method(out, "POST");
+        return;
+    }
     if (tr_span_equals(path, TR_SPAN("/pops"))) {
         out->kind = TR_API_POPS;
         if (method != TR_HTTP_GET && method != TR_HTTP_HEAD)

@@ -21,6 +21,9 @@ enum tr_api_kind {
     TR_API_REDRIVE_ALL, /* POST /timers/redrive?... */
     TR_API_RESYNC_LIST, /* GET /timers?node-for-replicas=... */
     TR_API_POPS,        /* GET /pops */
+    TR_API_CLOCK,         /* GET /clock */
+    TR_API_CLOCK_SET,     /* PUT /clock */
+    TR_API_CLOCK_ADVANCE, /* POST /clock/advance */
     TR_API_REFERENCES,  /* DELETE /timers/references */
     TR_API_PING,
     TR_API_LIVE,

@@ -530,8 +530,14 @@ unsigned tr_config_load(struct tr_config *config, const struct tr_config_sources
     read_config_file(&loader, sources->config_file, false);
     if (sources->data_dir != NULL)
         snprintf(config->data_dir, sizeof config->data_dir, "%s", sources->data_dir);
+    if (sources->has_test_clock && sources->data_dir == NULL)
+        snprintf(config->data_dir, sizeof config->data_dir, "none");
     if (sources->listen != NULL)
         set_listen(&loader, sources->listen);
+    loader.where = "--test-clock";
+    if (sources->has_test_clock && config->node_count > 1)
+        fault(&loader, "is for a node that is alone: the configuration names %u",
+              config->node_count);
     return loader.faults + tr_config_complete(config);
 }
 

@@ -18,9 +18,9 @@
 #define TR_CONFIG_TEXT  1024
 #define TR_CONFIG_VALUE ((uint64_t)1 << 20)
 
-#define TR_CONFIG_DENY    64
-#define TR_CONFIG_ADDRESS 256
-#define TR_CONFIG_SOURCE  256
+#define TR_CONFIG_DENY     64
+#define TR_CONFIG_ADDRESS  256
+#define TR_CONFIG_SOURCE   256
 #define TR_CONFIG_WEBHOOKS 16
 
 /* Another node, or this one, and what becomes of it. */
@@ -96,7 +96,7 @@ struct tr_config {
     struct tr_network deny[TR_CONFIG_DENY];
     size_t deny_count;
     char ca_file[TR_CONFIG_TEXT];
-    bool may_call_nodes; /* callbacks to nodes of the cluster */
+    bool may_call_nodes;              /* callbacks to nodes of the cluster */
     char ce_source[TR_CONFIG_SOURCE]; /* of events; empty: made of the cluster's id */
     bool is_trace_kept; /* pops of a timer that repeats are all of the trace that set it */
 
@@ -123,7 +123,8 @@ struct tr_config_sources {
     bool is_original; /* one of its flags was used: its defaults hold */
     const char *data_dir;
     const char *listen;
-    int ready_file; /* above 0: somebody waits there for a byte when the node is ready */
+    bool has_test_clock; /* time stands still, and is moved by whoever tests */
+    int ready_file;      /* above 0: somebody waits there for a byte when the node is ready */
 };
 
 /* Reads everything anew. Returns how many faults there were; each was said. `config` is complete

@@ -15,6 +15,7 @@
 #include "shell/notify.h"
 #include "shell/peer/links.h"
 #include "shell/pops.h"
+#include "shell/test_clock.h"
 #include "shell/view.h"
 #include "shell/zones.h"
 
@@ -179,12 +180,14 @@ static void set_clock(struct tr_daemon *daemon)
     if (at == daemon->clock_at_ms)
         return;
     struct itimerspec spec = {0};
-    if (at != TR_NEVER) {
+    bool is_set = at != TR_NEVER && !daemon->test_clock.is_frozen;
+    daemon->clock_at_ms = at;
+    if (is_set) {
+        at -= daemon->test_clock.skew_us / 1000;
         spec.it_value.tv_sec = (time_t)(at / 1000);
         spec.it_value.tv_nsec = (long)(at % 1000) * 1000000 + 1;
     }
     timerfd_settime(daemon->clock_file, TFD_TIMER_ABSTIME, &spec, NULL);
-    daemon->clock_at_ms = at;
 }
 
 static void on_clock(uv_poll_t *poll, int status, int events)
@@ -201,6 +204,8 @@ static void on_clock(uv_poll_t *poll, int status, int events)
 
 static void read_wall(struct tr_daemon *daemon)
 {
+    if (daemon->test_clock.is_on && daemon->wall_base_us != 0)
+        return; /* only what a test does moves it */
     daemon->wall_base_us = tr_clock_us(CLOCK_REALTIME) - tr_boot_us() + daemon->wall_offset_us;
 }
 
@@ -286,6 +291,10 @@ static void on_turn(uv_prepare_t *prepare)
         tr_streams_flush(&daemon->streams); /* may read on, and bring new events */
     }
     daemon->work = 0;
+    if (tr_test_clock_run(daemon)) {
+        tick(daemon);
+        daemon->has_events = true;
+    }
     if (daemon->has_events) /* the node was promised a tick */
         uv_idle_start(&daemon->again, on_again);
     daemon->is_busy = false;
@@ -553,6 +562,8 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     daemon->metrics.started_s = tr_clock_us(CLOCK_REALTIME) / 1000000;
     uv_loop_init(&daemon->loop);
     tr_streams_init(&daemon->streams, &daemon->loop);
+    if (sources->has_test_clock)
+        tr_test_clock_start(daemon);
     open_loop(daemon);
     if (!open_node(daemon) || !open_disk(daemon))
         return 1;

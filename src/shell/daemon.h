@@ -20,6 +20,19 @@ struct tr_links;
 struct tr_zone_cache;
 struct tr_pop_ring;
 
+/* Time as a test moves it (test_clock.h). */
+struct tr_test_clock {
+    bool is_on;
+    bool is_frozen;
+    uint64_t frozen_us; /* of the boot clock, while it stands */
+    uint64_t skew_us;   /* how far it is from the real one, while it goes; modulo 2^64 */
+    bool is_advancing;  /* for this request: */
+    uint64_t token;
+    uint16_t number;
+    uint64_t target_us;
+    uint64_t pops_before;
+};
+
 struct tr_daemon {
     uv_loop_t loop;
     struct tr_config config;
@@ -36,6 +49,7 @@ struct tr_daemon {
     struct tr_zone_cache *zones;
     struct tr_pop_ring *pops;
     struct tr_disk *disk; /* NULL: data-dir = none */
+    struct tr_test_clock test_clock;
     struct tr_say_limit dead_lines;
     struct tr_say_limit discarded_lines;
     struct tr_say_limit failed_lines;
@@ -88,6 +102,9 @@ void tr_daemon_look_at_clock(struct tr_daemon *daemon);
 
 /* A line of the log for what the node has noted. */
 void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect);
+
+/* The time that the node is told: the boot clock's, unless a test moves it. */
+uint64_t tr_daemon_clock_us(const struct tr_daemon *daemon);
 
 /* Microseconds of the boot clock, which counts while the machine sleeps. */
 uint64_t tr_boot_us(void);

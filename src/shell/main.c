@@ -29,6 +29,7 @@ enum option_id {
     OPTION_CLUSTER,
     OPTION_SHARED,
     OPTION_DNS,
+    OPTION_TEST_CLOCK,
     OPTION_PIDFILE,
     OPTION_DAEMON,
     OPTION_VERSION,
@@ -50,6 +51,7 @@ static const struct option options[] = {
     {"cluster-config-file", required_argument, NULL, OPTION_CLUSTER},
     {"shared-config-file", required_argument, NULL, OPTION_SHARED},
     {"dns-config-file", required_argument, NULL, OPTION_DNS},
+    {"test-clock", no_argument, NULL, OPTION_TEST_CLOCK},
     {"pidfile", required_argument, NULL, OPTION_PIDFILE},
     {"daemon", no_argument, NULL, OPTION_DAEMON},
     {"version", no_argument, NULL, OPTION_VERSION},
@@ -69,6 +71,7 @@ static void print_help(void)
         "  --check-config              read the configuration, say what is wrong, and stop\n"
         "  --data-dir DIR              keep data here; 'none' keeps all in memory\n"
         "  --listen HOST:PORT          serve on this address\n"
+        "  --test-clock                time stands still, and tests move it: POST /clock/advance\n"
         "  --pidfile FILE              write the process's number to FILE\n"
         "  --daemon                    run in the background\n"
         "  --version, --help\n"
@@ -118,6 +121,9 @@ static int read_arguments(int argc, char **argv, struct arguments *out)
             break;
         case OPTION_DNS:
             tr_say(TR_STATUS, "--dns-config-file means nothing here, and is ignored");
+            break;
+        case OPTION_TEST_CLOCK:
+            sources->has_test_clock = true;
             break;
         case OPTION_PIDFILE:
             out->pidfile = optarg;

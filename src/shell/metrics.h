@@ -30,6 +30,7 @@ struct tr_metrics {
     uint64_t command_errors;
     uint64_t requests_bad;
     uint64_t connections;
+    bool has_test_clock;
     uint64_t changes_still; /* of the cluster: 1 while one has not got on for a minute */
     uint64_t connections_refused;
     uint64_t applies_refused;

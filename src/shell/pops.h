@@ -22,7 +22,7 @@ struct tr_pop_told {
     tr_wall_ms due_ms;
     uint64_t late_ms;
     uint32_t duration_ms;
-    unsigned status; /* 0: there was none, */
+    unsigned status;     /* 0: there was none, */
     enum tr_fault fault; /* for this reason */
     enum tr_pop_state state;
     struct tr_span uri;

@@ -27,7 +27,7 @@ void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event)
     daemon->work += event->kind == TR_EVENT_REQUEST_RECEIVED ||
                     event->kind == TR_EVENT_FRAME_RECEIVED ||
                     event->kind == TR_EVENT_CALLBACK_ENDED;
-    daemon->now_us = tr_boot_us();
+    daemon->now_us = tr_daemon_clock_us(daemon);
     event->now_ms = daemon->now_us / 1000;
     daemon->stepped_ms = event->now_ms;
     event->wall_ms = (daemon->now_us + daemon->wall_base_us) / 1000;
@@ -40,7 +40,7 @@ void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event)
 void tr_daemon_look_at_clock(struct tr_daemon *daemon)
 {
     struct tr_event event = {.kind = TR_EVENT_TICK, .has_more = true};
-    daemon->now_us = tr_boot_us();
+    daemon->now_us = tr_daemon_clock_us(daemon);
     if (daemon->now_us / 1000 != daemon->stepped_ms)
         tr_daemon_step(daemon, &event);
 }

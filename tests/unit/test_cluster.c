@@ -77,8 +77,10 @@ static void fill_beat(void *context, uint16_t peer, struct tr_frame *beat)
     beat->of.beat.flags = machine->flags;
 }
 
-static void put(void *context, const struct tr_message *message, struct tr_writer *writer)
+static void put(void *context, const struct tr_message *message, uint64_t version,
+                struct tr_writer *writer)
 {
+    (void)version;
     struct tr_head head = {.key = message->key, .order = message->order};
     (void)context;
     tr_frame_put_key(writer, &head);

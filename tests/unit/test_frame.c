@@ -40,7 +40,7 @@ static size_t encode(uint8_t *bytes, size_t cap, const struct tr_frame *frame,
     struct tr_writer out = tr_writer_on(bytes, cap);
     tr_frame_put(&out, frame);
     if (record != NULL)
-        tr_frame_put_record(&out, &record->record, &record->names);
+        tr_frame_put_record(&out, &record->record, &record->names, TR_FRAME_VERSION);
     assert_false(out.is_full);
     return out.size;
 }

@@ -210,8 +210,9 @@ static void toy_unpack(const uint8_t *bytes, size_t size, struct tr_whole *whole
 }
 
 static void toy_encode(struct tr_writer *writer, const struct tr_whole *whole,
-                       const struct tr_frame_names *names)
+                       const struct tr_frame_names *names, uint64_t version)
 {
+    (void)version;
     toy_pack(whole, writer);
     tr_put_number(writer, (uint64_t)names->due_in_ms, 8);
     for (unsigned i = 0; i < whole->head.replicas.count; i++)
@@ -262,6 +263,12 @@ static void toy_answer(void *context, const struct tr_reply *reply, struct tr_ef
     machine->shown = whole.body[0];
 }
 
+static uint64_t toy_version(const struct tr_whole *whole)
+{
+    (void)whole;
+    return 0;
+}
+
 static const struct tr_store toy_store = {
     .find = toy_find,
     .find_shown = toy_find_shown,
@@ -284,6 +291,7 @@ static const struct tr_store toy_store = {
     .pack = toy_pack,
     .unpack = toy_unpack,
     .encode = toy_encode,
+    .version = toy_version,
     .decode = toy_decode,
     .is_sound = toy_is_good,
     .fits = toy_is_good,
@@ -340,10 +348,11 @@ static void fill_beat(void *context, uint16_t peer, struct tr_frame *beat)
     beat->of.beat.flags = TR_BEAT_POPPING | TR_BEAT_READY;
 }
 
-static void put(void *context, const struct tr_message *message, struct tr_writer *writer)
+static void put(void *context, const struct tr_message *message, uint64_t version,
+                struct tr_writer *writer)
 {
     struct machine *machine = context;
-    tr_encode_message(&machine->replication, message, writer);
+    tr_encode_message(&machine->replication, message, version, writer);
 }
 
 static void set_cluster(struct machine *machine)

@@ -62,6 +62,7 @@ struct tr_call {
     enum tr_fault fault;
     uint64_t deadline_ms;
     uint64_t due_us;
+    uint64_t late_ms; /* when it was sent */
     uint64_t began_us;
     uint64_t sent_us;
     bool is_tls;

@@ -77,8 +77,8 @@ static void tell_of(struct tr_call *call, enum tr_callback_result result, unsign
     struct tr_daemon *daemon = call->caller->daemon;
     struct tr_pop_told *told = call->told;
     bool is_answered = result == TR_CALLBACK_ANSWERED;
-    told->at_ms = tr_clock_us(CLOCK_REALTIME) / 1000;
-    told->late_ms = call->sent_us > call->due_us ? (call->sent_us - call->due_us) / 1000 : 0;
+    told->at_ms = (tr_daemon_clock_us(daemon) + daemon->wall_base_us) / 1000;
+    told->late_ms = call->late_ms;
     told->duration_ms = duration_ms;
     told->status = is_answered ? status : 0;
     told->fault = result == TR_CALLBACK_TIMED_OUT ? TR_FAULT_TIMED_OUT : call->fault;

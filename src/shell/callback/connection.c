@@ -106,13 +106,14 @@ static bool flush_tls(struct tr_callback_link *link)
 void tr_callback_send(struct tr_callback_link *link)
 {
     struct tr_call *call = link->call;
-    uint64_t now = tr_boot_us();
+    uint64_t now = tr_daemon_clock_us(call->caller->daemon);
     if (!call->is_timed) {
         call->is_timed = true;
         tr_histogram_add(&call->caller->daemon->metrics.lateness_us,
                          now > call->due_us ? now - call->due_us : 0);
     }
-    call->sent_us = now;
+    call->sent_us = tr_boot_us();
+    call->late_ms = now > call->due_us ? (now - call->due_us) / 1000 : 0;
     link->served++;
     tr_http_init_response(&link->http, RESPONSE_MAX);
     link->in_size = 0;

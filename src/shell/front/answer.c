@@ -257,6 +257,8 @@ void tr_answer_health(struct tr_answer *answer, const struct tr_node *node,
         tr_put_text(out,
                     ",\"change-still\":\"a change of the cluster has stood still for a minute: "
                     "GET /cluster says whom it waits for\"");
+    if (metrics != NULL && metrics->has_test_clock)
+        tr_put_text(out, ",\"clock\":\"--test-clock: time goes on when a test moves it\"");
     if (metrics != NULL && tr_config_is_open(config, tr_node_roster(node)->count))
         tr_put_text(out, ",\"cluster\":\"serves beyond loopback without a secret\"");
     tr_put_text(out, "}\n");

@@ -177,7 +177,7 @@ void tr_connection_answer(struct tr_connection *connection, uint16_t number, con
 uint16_t tr_connection_begin(struct tr_connection *connection, uint8_t kind)
 {
     uint16_t number = connection->asked++;
-    connection->server->daemon->now_us = tr_boot_us();
+    connection->server->daemon->now_us = tr_daemon_clock_us(connection->server->daemon);
     connection->asked_us[number % TR_UNDER_WAY_MAX] = connection->server->daemon->now_us;
     connection->kinds[number % TR_UNDER_WAY_MAX] = kind;
     connection->wants[number % TR_UNDER_WAY_MAX] = 0;

@@ -10,6 +10,7 @@
 #include "shell/front/resp_find.h"
 #include "shell/front/told.h"
 #include "shell/peer/links.h"
+#include "shell/test_clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -291,7 +292,7 @@ static bool may_become_link(const struct tr_connection *connection, const char *
     return upgrade.text != NULL && tr_span_equals_nocase(upgrade, TR_SPAN("tryst-peer")) &&
            tr_http_method(&connection->http) == TR_HTTP_GET && connection->http.used == size &&
            connection->asked == connection->answered && connection->stream.out_size == 0 &&
-           !connection->server->is_draining;
+           !connection->server->is_draining && !connection->server->daemon->test_clock.is_on;
 }
 
 static void handle(struct tr_connection *connection, const char *bytes, size_t size)
@@ -336,6 +337,15 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     case TR_API_CANCEL_ALL:
     case TR_API_REDRIVE_ALL:
         tr_bulk_begin(connection, number);
+        return;
+    case TR_API_CLOCK:
+        tr_test_clock_show(connection, number);
+        return;
+    case TR_API_CLOCK_SET:
+        tr_test_clock_set(connection, number, tr_http_span(bytes, connection->http.body));
+        return;
+    case TR_API_CLOCK_ADVANCE:
+        tr_test_clock_advance(connection, number, tr_http_span(bytes, connection->http.body));
         return;
     case TR_API_POPS:
         tr_told_begin(connection, number);
