@@ -37,6 +37,22 @@ static uint64_t draw_interval(struct world *world)
     }
 }
 
+/* Timers that go by the wall clock, which is right on all machines of such a life: they are due when
+ * one with an interval would be. Others have headers, or a name. */
+static void fill_plan(struct world *world, uint32_t number)
+{
+    static const char headers[] = "X-Kind: planned\r\n";
+    struct tr_timer_body *body = &world->body;
+    if (number % 2 == 0 && body->interval_ms > 0) {
+        body->plan.timing = TR_TIMING_AT;
+        body->at_ms = world->now_ms + body->interval_ms;
+    }
+    if (number % 3 == 0)
+        body->plan.headers = (struct tr_span){headers, sizeof headers - 1};
+    if (number % 5 == 0)
+        body->own.name = body->uri;
+}
+
 static void fill_body(struct world *world, uint32_t number)
 {
     const struct sim_write *write = &world->model.writes[number];
@@ -53,7 +69,12 @@ static void fill_body(struct world *world, uint32_t number)
         .uri = {world->uri, strlen(world->uri)},
         .opaque = {world->opaque, (size_t)size + extra},
         .factor = write->factor,
+        .plan = {.cron = {"", 0}, .zone = {"", 0}, .headers = {"", 0}, .ce_type = {"", 0}},
+        .own = {{"", 0}, {"", 0}, {"", 0}},
+        .pops = write->pops > 1 ? write->pops : 1,
     };
+    if (world->options->has_plans)
+        fill_plan(world, number);
 }
 
 /* The latest write to the id of an earlier timer; 0: none was found. */

@@ -72,6 +72,7 @@ struct sim_options {
     bool is_hostile;     /* one node sends whatever it likes */
     bool has_keys;       /* keys beside the timers, */
     bool has_flushes;    /* and FLUSHALL */
+    bool has_plans;      /* timers by the wall clock, with headers, with names; clocks are right */
     bool is_moving;      /* calm, and keys are read while they move */
     bool is_verbose;     /* print the trace as it goes */
     bool is_quiet;       /* print nothing */

@@ -36,6 +36,7 @@ static const char usage[] =
     "  --keys           likewise, with keys beside the timers\n"
     "  --keyspace       lives of a cluster with keys beside the timers\n"
     "  --flushes        likewise, and all keys are ended now and then\n"
+    "  --plans          lives with timers that go by the wall clock, and have headers and names\n"
     "  --moving         calm lives with keys that are read while they move\n"
     "  --cover          print how often each fault and each rule was exercised; 1 if any never "
     "was\n"
@@ -127,6 +128,8 @@ static bool read_flag(struct arguments *arguments, const char *name)
         arguments->options.has_keys = true;
     else if (strcmp(name, "--flushes") == 0)
         arguments->options.has_keys = arguments->options.has_flushes = true;
+    else if (strcmp(name, "--plans") == 0)
+        arguments->options.has_plans = true;
     else if (strcmp(name, "--moving") == 0)
         arguments->options.has_keys = arguments->options.is_calm = arguments->options.is_moving =
             true;
@@ -250,6 +253,8 @@ static void shorten(const struct sim_options *failed)
            : failed->is_calm ? " --calm"
                              : "",
            failed->is_sluggish ? " --sluggish" : "", failed->is_hostile ? " --hostile" : "");
+    if (failed->has_plans)
+        printf(" --plans");
     if (failed->is_moving)
         printf(" --moving");
     else if (failed->has_keys)
