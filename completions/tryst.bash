@@ -6,11 +6,11 @@ _tryst() {
     local shared="--strategy --replicas --levels --spread --partitions --per-node --node --json --help"
     local words=""
     if ((COMP_CWORD == 1)); then
-        words="timer status cluster bench receive log place plan keyspace backup cron help --help --version"
+        words="timer status cluster bench receive log place plan keyspace backup cron pops clock help --help --version"
     elif [[ $command == help ]]; then
-        words="timer status cluster bench receive log place plan keyspace backup cron"
+        words="timer status cluster bench receive log place plan keyspace backup cron pops clock"
     elif [[ $command == timer && $COMP_CWORD == 2 ]]; then
-        words="add get where cancel redrive ls --help"
+        words="add set get where cancel fire redrive ls --help"
         elif [[ $command == cluster && $COMP_CWORD == 2 ]]; then
         words="status join leave apply resync --help"
     elif [[ $command == log && $COMP_CWORD == 2 ]]; then
@@ -19,7 +19,7 @@ _tryst() {
         mapfile -t COMPREPLY < <(compgen -d -- "$word")
         return
     elif [[ $word == -* && $command == timer ]]; then
-        words="--in --to --repeat-for --count --tag --replicas --key --content-type --dead --cluster --node --json --help"
+        words="--in --at --cron --zone --until --missed --jitter --method --header --timeout --named --name-prefix --all --dry-run --to --repeat-for --count --tag --replicas --key --content-type --dead --cluster --node --json --help"
     elif [[ $word == -* && $command == status ]]; then
         words="--node --json --help"
         elif [[ $word == -* && $command == cluster ]]; then
@@ -37,7 +37,13 @@ _tryst() {
     elif [[ $word == -* && $command == bench ]]; then
         words="--timers --connections --node --json --help"
     elif [[ $word == -* && $command == receive ]]; then
-        words="--count --help"
+        words="--count --status --delay --secret-file --help"
+    elif [[ $word == -* && $command == pops ]]; then
+        words="--follow --limit --state --node --json --help"
+    elif [[ $command == clock && $COMP_CWORD == 2 ]]; then
+        words="show advance run stop --node --help"
+    elif [[ $word == -* && $command == clock ]]; then
+        words="--node --help"
     elif [[ $before == --strategy ]]; then
         words="chronos rendezvous carp virtual skeleton crush ring keyspace"
     elif [[ $before == --gap ]]; then

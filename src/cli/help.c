@@ -18,6 +18,8 @@ static const char general[] =
     "  plan       what adding or removing nodes would move, before anyone moves anything\n"
     "  keyspace   the ring that nodes make, and how even their shares are\n"
     "  backup     every key and timer of a cluster in a file, and back\n"
+    "  pops       what became of the last pops\n"
+    "  clock      move the time of a node under test\n"
     "  cron       when a cron expression is due next\n"
     "  help       help on a command: tryst help place\n"
     "\n"
@@ -29,28 +31,63 @@ static const char general[] =
     "      tryst plan --node a --node b --node c --add d --svg plan.svg\n";
 
 static const char timer[] =
-    "usage: tryst timer add --in DURATION --to URI [OPTION]... [TEXT]\n"
-    "       tryst timer get ID...\n"
-    "       tryst timer cancel ID...\n"
-    "       tryst timer redrive ID...\n"
-    "       tryst timer where ID...\n"
-    "       tryst timer ls [--dead] [--tag TAG] [--cluster]\n"
+    "usage: tryst timer add WHEN --to URI [OPTION]... [TEXT]\n"
+    "       tryst timer set NAME WHEN --to URI [OPTION]... [TEXT]\n"
+    "       tryst timer get|cancel|fire|redrive|where [--named] ID...\n"
+    "       tryst timer cancel|redrive --tag TAG | --name-prefix TEXT | --all [--dry-run]\n"
+    "       tryst timer ls [--dead] [--tag TAG] [--name-prefix TEXT] [--cluster]\n"
     "\n"
     "Sets, shows, cancels and lists timers. When a timer is due, its node POSTs TEXT to the URI.\n"
-    "Durations are seconds, or end in ms, s, m, h or d: 30, 1.5s, 15m, 2h.\n"
+    "add makes a new one, set the one of that name, in place of an earlier one. fire makes the\n"
+    "next pop now. Durations are seconds, or end in ms, s, m, h, d or w: 30, 1.5s, 1h30m.\n"
     "\n"
-    "  --in DURATION          when it pops, from now\n"
+    "  --in DURATION          WHEN: so long from now\n"
+    "  --at INSTANT           WHEN: as 2026-11-19T08:30:00Z; with --in: and then every --in\n"
+    "  --cron EXPRESSION      WHEN: as '0 9 * * MON-FRI'; tryst cron shows what one means\n"
+    "  --zone ZONE            of --cron: by these clocks, as Europe/Berlin (UTC)\n"
     "  --to URI               whom it calls, http:// or https://\n"
     "  --repeat-for DURATION  pop again every --in, until this long from now, or forever\n"
-    "  --count N              pop so often, every --in\n"
-    "  --tag TAG              count it under TAG, also several; of ls: only these\n"
+    "  --count N              pop so often\n"
+    "  --until INSTANT        no pop after it\n"
+    "  --missed WHICH         of pops that nobody could make: all, last or none\n"
+    "  --jitter DURATION      each pop is later by a part of it\n"
+    "  --method METHOD        POST, PUT, PATCH, GET or DELETE\n"
+    "  --header LINE          'Name: value', also several\n"
+    "  --timeout DURATION     of a call, up to 60s\n"
+    "  --tag TAG              count it under TAG, also several; of ls and others: only these\n"
     "  --replicas N           nodes that hold it (2)\n"
-    "  --key KEY              an idempotency key: the same key makes the same timer, once\n"
+    "  --key KEY              an idempotency key, for sending the same request again: it makes\n"
+    "                         the same timer, once\n"
     "  --content-type TYPE    of TEXT (text/plain; charset=utf-8)\n"
+    "  --named                operands are names, not ids\n"
+    "  --name-prefix TEXT     timers whose names begin so\n"
+    "  --all                  every timer of the cluster\n"
+    "  --dry-run              say how many, and do nothing\n"
     "  --dead                 ls: pops whose attempts are spent; redrive tries them again\n"
     "  --cluster              ls: of the whole cluster, not of this node alone\n"
     "  --node HOST:PORT       the node (TRYST_NODE, or 127.0.0.1:7253)\n"
     "  --json                 JSON instead of text\n";
+
+static const char pops[] =
+    "usage: tryst pops [--follow] [OPTION]...\n"
+    "\n"
+    "Shows the last pops of a cluster, and what became of them.\n"
+    "\n"
+    "  --follow          go on with those that come\n"
+    "  --limit N         so many, 1 to 1000 (20)\n"
+    "  --state STATE     delivered, failed or dead\n"
+    "  --node HOST:PORT  a node of the cluster (TRYST_NODE, or 127.0.0.1:7253)\n"
+    "  --json            JSON, an object a line\n";
+
+static const char clock_help[] =
+    "usage: tryst clock [show | advance DURATION|INSTANT | run | stop]\n"
+    "\n"
+    "The time of a node that was started with trystd --test-clock: shows it, moves it with all\n"
+    "pops that fall due on the way, lets it go by itself, and stops it again.\n"
+    "\n"
+    "  --node HOST:PORT  the node (TRYST_NODE, or 127.0.0.1:7253)\n"
+    "\n"
+    "Example:  tryst clock advance 15m\n";
 
 static const char status[] =
     "usage: tryst status [--node HOST:PORT] [--json]\n"
@@ -102,12 +139,15 @@ static const char bench[] =
     "  --json             JSON instead of text\n";
 
 static const char receive[] =
-    "usage: tryst receive [HOST:PORT] [--count N]\n"
+    "usage: tryst receive [HOST:PORT] [OPTION]...\n"
     "\n"
     "Listens (on 127.0.0.1:9000), prints a line for each pop that comes, and answers 200.\n"
     "For trying things out: set a timer with --to http://127.0.0.1:9000/ and watch.\n"
     "\n"
-    "  --count N  end after N pops\n";
+    "  --count N           end after N pops\n"
+    "  --status N          answer this instead of 200\n"
+    "  --delay DURATION    take so long to answer\n"
+    "  --secret-file FILE  check signatures with these secrets, and answer 401 to bad ones\n";
 
 static const char log_help[] =
     "usage: tryst log check|dump|repair DIR\n"
@@ -232,7 +272,8 @@ bool tr_help_print(FILE *out, const char *command)
     } texts[] = {
         {"timer", timer},       {"status", status}, {"bench", bench}, {"log", log_help},
         {"receive", receive},   {"place", place},   {"plan", plan},   {"cluster", cluster},
-        {"keyspace", keyspace}, {"backup", backup}, {"cron", cron},
+        {"keyspace", keyspace}, {"backup", backup}, {"cron", cron},   {"pops", pops},
+        {"clock", clock_help},
     };
     if (command == NULL) {
         fputs(general, out);

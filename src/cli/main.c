@@ -18,7 +18,8 @@ static const struct {
     {"log", tr_command_log},           {"receive", tr_command_receive},
     {"plan", tr_command_plan},         {"cluster", tr_command_cluster},
     {"keyspace", tr_command_keyspace}, {"backup", tr_command_backup},
-    {"cron", tr_command_cron},
+    {"cron", tr_command_cron},         {"pops", tr_command_pops},
+    {"clock", tr_command_clock},
 };
 
 static enum tr_exit help(int argc, char **argv)

@@ -2,7 +2,9 @@
 /* `tryst receive`: a receiver of pops for trying things out. Prints each, and answers 200. */
 #include "cli/node.h"
 #include "cli/options.h"
+#include "cli/timer.h"
 #include "http/http.h"
+#include "proof/webhook.h"
 #include "wire/uri.h"
 
 #include <arpa/inet.h>
@@ -15,14 +17,15 @@
 #include <unistd.h>
 
 #define CLIENTS_MAX 256
+#define TOLERANCE_S 300
 #define BODY_MAX    ((size_t)16 << 20)
 
-enum option_id { OPTION_COUNT = 1, OPTION_HELP };
+enum option_id { OPTION_COUNT = 1, OPTION_STATUS, OPTION_DELAY, OPTION_SECRET, OPTION_HELP };
 
 static const struct tr_option receive_options[] = {
-    {"--count", true, OPTION_COUNT},
-    {"--help", false, OPTION_HELP},
-    {NULL, false, 0},
+    {"--count", true, OPTION_COUNT}, {"--status", true, OPTION_STATUS},
+    {"--delay", true, OPTION_DELAY}, {"--secret-file", true, OPTION_SECRET},
+    {"--help", false, OPTION_HELP},  {NULL, false, 0},
 };
 
 struct client {
@@ -37,6 +40,9 @@ struct receiver {
     struct client *clients[CLIENTS_MAX + 1];
     nfds_t count;
     uint64_t left; /* pops to print before it ends */
+    uint64_t status;
+    uint64_t delay_ms;
+    struct tr_webhook_keys keys; /* count 0: signatures are not looked at */
 };
 
 static int listen_on(const char *address)
@@ -88,8 +94,26 @@ static void drop_client(struct receiver *receiver, nfds_t index)
     receiver->clients[index] = receiver->clients[receiver->count];
 }
 
+/* By one of the secrets, within five minutes. */
+static bool is_signed(const struct receiver *receiver, const struct client *client)
+{
+    struct tr_span id = tr_http_header(&client->http, client->bytes, TR_HTTP_WEBHOOK_ID);
+    struct tr_span at = tr_http_header(&client->http, client->bytes, TR_HTTP_WEBHOOK_TIMESTAMP);
+    struct tr_span by = tr_http_header(&client->http, client->bytes, TR_HTTP_WEBHOOK_SIGNATURE);
+    char text[24] = "";
+    if (id.text == NULL || by.text == NULL || at.text == NULL || at.size >= sizeof text)
+        return false;
+    memcpy(text, at.text, at.size);
+    uint64_t at_s = strtoull(text, NULL, 10);
+    uint64_t now_s = (uint64_t)time(NULL);
+    uint64_t off_s = at_s > now_s ? at_s - now_s : now_s - at_s;
+    return off_s <= TOLERANCE_S &&
+           tr_webhook_verify(&receiver->keys, id, at_s,
+                             tr_http_span(client->bytes, client->http.body), by);
+}
+
 /* The time, who, and the text, without what could disturb a terminal. */
-static void print_pop(const struct client *client)
+static void print_pop(const struct client *client, bool is_good)
 {
     struct timespec now;
     char when[32];
@@ -106,14 +130,14 @@ static void print_pop(const struct client *client)
         unsigned char c = (unsigned char)body.text[i];
         putchar(c < 0x20 || c == 0x7f ? '?' : c);
     }
-    putchar('\n');
+    puts(is_good ? "" : "  (badly signed: 401)");
     fflush(stdout);
 }
 
 /* False: the connection is over. */
 static bool serve(struct receiver *receiver, nfds_t index)
 {
-    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    char answer[64];
     struct client *client = receiver->clients[index];
     if (client->cap - client->size < 65536) {
         client->cap += 65536;
@@ -127,9 +151,16 @@ static bool serve(struct receiver *receiver, nfds_t index)
     client->size += (size_t)got;
     enum tr_http_state state = tr_http_feed(&client->http, client->bytes, from, client->size);
     while (state == TR_HTTP_COMPLETE) {
-        print_pop(client);
+        bool is_good = receiver->keys.count == 0 || is_signed(receiver, client);
+        print_pop(client, is_good);
         receiver->left -= receiver->left > 0;
-        if (send(receiver->files[index].fd, answer, sizeof answer - 1, MSG_NOSIGNAL) < 0 ||
+        struct timespec delay = {(time_t)(receiver->delay_ms / 1000),
+                                 (long)(receiver->delay_ms % 1000) * 1000000};
+        nanosleep(&delay, NULL);
+        int size =
+            snprintf(answer, sizeof answer, "HTTP/1.1 %u Received\r\nContent-Length: 0\r\n\r\n",
+                     is_good ? (unsigned)receiver->status : 401);
+        if (send(receiver->files[index].fd, answer, (size_t)size, MSG_NOSIGNAL) < 0 ||
             !client->http.keeps_alive)
             return false;
         size_t used = client->http.used;
@@ -141,9 +172,45 @@ static bool serve(struct receiver *receiver, nfds_t index)
     return state != TR_HTTP_BAD;
 }
 
+static bool read_secrets(struct receiver *receiver, const char *path)
+{
+    char text[4096];
+    FILE *file = fopen(path, "re");
+    size_t size = file != NULL ? fread(text, 1, sizeof text, file) : 0;
+    if (file == NULL) {
+        tr_usage_error("receive", "--secret-file %s: %s", path, strerror(errno));
+        return false;
+    }
+    fclose(file);
+    const char *wrong = tr_webhook_parse((struct tr_span){text, size}, &receiver->keys);
+    if (wrong != NULL)
+        tr_usage_error("receive", "--secret-file %s %s", path, wrong);
+    return wrong == NULL;
+}
+
+static bool read_option(struct receiver *receiver, struct tr_options *options)
+{
+    char seconds[64];
+    switch (options->id) {
+    case OPTION_STATUS:
+        return tr_option_number(options, "--status", 200, 599, &receiver->status);
+    case OPTION_SECRET:
+        return read_secrets(receiver, options->value);
+    case OPTION_DELAY:
+        if (!tr_write_seconds(options->value, seconds, sizeof seconds)) {
+            tr_usage_error("receive", "--delay %s is no duration such as 2s", options->value);
+            return false;
+        }
+        receiver->delay_ms = (uint64_t)(strtod(seconds, NULL) * 1000);
+        return true;
+    default:
+        return tr_option_number(options, "--count", 1, UINT64_MAX, &receiver->left);
+    }
+}
+
 enum tr_exit tr_command_receive(int argc, char **argv)
 {
-    static struct receiver receiver = {.left = UINT64_MAX};
+    static struct receiver receiver = {.left = UINT64_MAX, .status = 200};
     struct tr_options options = tr_options_start("receive", receive_options, argc, argv);
     const char *address = "127.0.0.1:9000";
     enum tr_options_step step;
@@ -154,7 +221,7 @@ enum tr_exit tr_command_receive(int argc, char **argv)
         }
         if (options.id == 0)
             address = options.value;
-        else if (!tr_option_number(&options, "--count", 1, UINT64_MAX, &receiver.left))
+        else if (!read_option(&receiver, &options))
             return TR_EXIT_USAGE;
     }
     if (step == TR_OPTIONS_BAD)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tryst timer add|get|where|cancel|ls|redrive`. */
+/* `tryst timer add|set|get|where|cancel|fire|ls|redrive`. */
+#include "cli/timer.h"
 #include "cli/members.h"
 #include "cli/options.h"
 #include "wire/json.h"
@@ -14,6 +15,19 @@ enum option_id {
     OPTION_NODE = 1,
     OPTION_JSON,
     OPTION_IN,
+    OPTION_AT,
+    OPTION_CRON,
+    OPTION_ZONE,
+    OPTION_UNTIL,
+    OPTION_MISSED,
+    OPTION_JITTER,
+    OPTION_METHOD,
+    OPTION_TIMEOUT,
+    OPTION_HEADER,
+    OPTION_PREFIX,
+    OPTION_NAMED,
+    OPTION_ALL,
+    OPTION_DRY,
     OPTION_TO,
     OPTION_REPEAT,
     OPTION_COUNT,
@@ -30,6 +44,19 @@ static const struct tr_option timer_options[] = {
     {"--node", true, OPTION_NODE},
     {"--json", false, OPTION_JSON},
     {"--in", true, OPTION_IN},
+    {"--at", true, OPTION_AT},
+    {"--cron", true, OPTION_CRON},
+    {"--zone", true, OPTION_ZONE},
+    {"--until", true, OPTION_UNTIL},
+    {"--missed", true, OPTION_MISSED},
+    {"--jitter", true, OPTION_JITTER},
+    {"--method", true, OPTION_METHOD},
+    {"--timeout", true, OPTION_TIMEOUT},
+    {"--header", true, OPTION_HEADER},
+    {"--name-prefix", true, OPTION_PREFIX},
+    {"--named", false, OPTION_NAMED},
+    {"--all", false, OPTION_ALL},
+    {"--dry-run", false, OPTION_DRY},
     {"--to", true, OPTION_TO},
     {"--repeat-for", true, OPTION_REPEAT},
     {"--count", true, OPTION_COUNT},
@@ -43,180 +70,107 @@ static const struct tr_option timer_options[] = {
     {NULL, false, 0},
 };
 
-#define OPERANDS_MAX 1024
-#define BODY_MAX     ((size_t)8 << 20)
+#define BODY_MAX ((size_t)8 << 20)
 
-struct asked {
-    const char *node;
-    const char *in;
-    const char *to;
-    const char *repeat;
-    const char *count;
-    const char *tags[TR_TAGS_MAX];
-    unsigned tag_count;
-    const char *factor;
-    const char *key;
-    const char *content_type;
-    bool is_json;
-    bool is_cluster;
-    bool is_dead;
-    const char *operands[OPERANDS_MAX];
-    unsigned operand_count;
-};
-
-/* A duration as people write it (`30`, `1.5s`, `250ms`, `15m`, `2h`, `7d`), as seconds in decimal.
- * False: it is none. */
-static bool write_seconds(const char *text, char *out, size_t size)
+/* One that has a place of its own. NULL: it has none. */
+static const char **text_of(struct tr_timer_asked *asked, int id)
 {
-    static const struct {
-        const char *unit;
-        double seconds;
-    } units[] = {{"", 1}, {"s", 1}, {"ms", 0.001}, {"m", 60}, {"h", 3600}, {"d", 86400}};
-    char *end = NULL;
-    if (text[0] < '0' || text[0] > '9')
-        return false;
-    double value = strtod(text, &end);
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(end, units[i].unit) == 0) {
-            snprintf(out, size, "%.3f", value * units[i].seconds);
-            return true;
-        }
+    switch (id) {
+    case OPTION_NODE:
+        return &asked->node;
+    case OPTION_IN:
+        return &asked->in;
+    case OPTION_AT:
+        return &asked->at;
+    case OPTION_CRON:
+        return &asked->cron;
+    case OPTION_ZONE:
+        return &asked->zone;
+    case OPTION_UNTIL:
+        return &asked->until;
+    case OPTION_MISSED:
+        return &asked->missed;
+    case OPTION_JITTER:
+        return &asked->jitter;
+    case OPTION_METHOD:
+        return &asked->method;
+    case OPTION_TIMEOUT:
+        return &asked->timeout;
+    case OPTION_PREFIX:
+        return &asked->prefix;
+    case OPTION_TO:
+        return &asked->to;
+    case OPTION_REPEAT:
+        return &asked->repeat;
+    case OPTION_COUNT:
+        return &asked->count;
+    case OPTION_FACTOR:
+        return &asked->factor;
+    case OPTION_KEY:
+        return &asked->key;
+    case OPTION_TYPE:
+        return &asked->content_type;
+    default:
+        return NULL;
     }
-    return false;
 }
 
-static bool read_asked(struct tr_options *options, struct asked *asked, enum tr_exit *status)
+static bool *flag_of(struct tr_timer_asked *asked, int id)
+{
+    return id == OPTION_JSON      ? &asked->is_json
+           : id == OPTION_CLUSTER ? &asked->is_cluster
+           : id == OPTION_NAMED   ? &asked->are_named
+           : id == OPTION_ALL     ? &asked->is_all
+           : id == OPTION_DRY     ? &asked->is_dry
+           : id == OPTION_DEAD    ? &asked->is_dead
+                                  : NULL;
+}
+
+/* One of several. False: they are too many. */
+static bool add_to(const char **list, unsigned *count, unsigned most, const char *value,
+                   const char *what)
+{
+    if (*count == most) {
+        tr_usage_error("timer", "more than %u %s", most, what);
+        return false;
+    }
+    list[(*count)++] = value;
+    return true;
+}
+
+static bool read_asked(struct tr_options *options, struct tr_timer_asked *asked,
+                       enum tr_exit *status)
 {
     enum tr_options_step step;
     *status = TR_EXIT_USAGE;
     while ((step = tr_options_next(options)) == TR_OPTIONS_ONE) {
-        const char *value = options->value;
-        switch (options->id) {
-        case OPTION_NODE:
-            asked->node = value;
-            break;
-        case OPTION_JSON:
-            asked->is_json = true;
-            break;
-        case OPTION_CLUSTER:
-            asked->is_cluster = true;
-            break;
-        case OPTION_IN:
-            asked->in = value;
-            break;
-        case OPTION_TO:
-            asked->to = value;
-            break;
-        case OPTION_REPEAT:
-            asked->repeat = value;
-            break;
-        case OPTION_COUNT:
-            asked->count = value;
-            break;
-        case OPTION_TAG:
-            if (asked->tag_count == TR_TAGS_MAX) {
-                tr_usage_error("timer", "more than %d tags", TR_TAGS_MAX);
-                return false;
-            }
-            asked->tags[asked->tag_count++] = value;
-            break;
-        case OPTION_FACTOR:
-            asked->factor = value;
-            break;
-        case OPTION_KEY:
-            asked->key = value;
-            break;
-        case OPTION_TYPE:
-            asked->content_type = value;
-            break;
-        case OPTION_DEAD:
-            asked->is_dead = true;
-            break;
-        case OPTION_HELP:
+        const char **text = text_of(asked, options->id);
+        bool *flag = flag_of(asked, options->id);
+        bool is_read = true;
+        if (text != NULL) {
+            *text = options->value;
+        } else if (flag != NULL) {
+            *flag = true;
+        } else if (options->id == OPTION_TAG) {
+            is_read = add_to(asked->tags, &asked->tag_count, TR_TAGS_MAX, options->value, "tags");
+        } else if (options->id == OPTION_HEADER) {
+            is_read = add_to(asked->headers, &asked->header_count, TR_HEADERS_MAX, options->value,
+                             "headers");
+        } else if (options->id == OPTION_HELP) {
             tr_help_print(stdout, "timer");
             *status = TR_EXIT_OK;
             return false;
-        default:
-            if (asked->operand_count == OPERANDS_MAX) {
-                tr_usage_error("timer", "more than %d operands", OPERANDS_MAX);
-                return false;
-            }
-            asked->operands[asked->operand_count++] = value;
+        } else {
+            is_read = add_to(asked->operands, &asked->operand_count, TR_TIMER_OPERANDS,
+                             options->value, "operands");
         }
+        if (!is_read)
+            return false;
     }
     return step == TR_OPTIONS_DONE;
 }
 
 /* ---- requests ---- */
-
-static void put_string(struct tr_writer *out, const char *text)
-{
-    tr_put_json_string(out, (struct tr_span){text, strlen(text)});
-}
-
-/* How often it pops. */
-static bool put_repeats(struct tr_writer *out, const struct asked *asked)
-{
-    char seconds[64];
-    if (asked->count != NULL && asked->repeat != NULL) {
-        tr_usage_error("timer", "--count or --repeat-for, not both");
-        return false;
-    }
-    if (asked->count != NULL) {
-        if (asked->count[0] == '\0' || asked->count[strspn(asked->count, "0123456789")] != '\0') {
-            tr_usage_error("timer", "--count %s is no number", asked->count);
-            return false;
-        }
-        tr_put_text(out, ",\"count\":");
-        tr_put_text(out, asked->count);
-    } else if (asked->repeat != NULL && strcmp(asked->repeat, "forever") == 0) {
-        tr_put_text(out, ",\"repeat-for\":\"forever\"");
-    } else if (asked->repeat != NULL) {
-        if (!write_seconds(asked->repeat, seconds, sizeof seconds)) {
-            tr_usage_error("timer",
-                           "--repeat-for %s is no duration such as 30s, 15m or 2h, nor forever",
-                           asked->repeat);
-            return false;
-        }
-        tr_put_text(out, ",\"repeat-for\":");
-        tr_put_text(out, seconds);
-    }
-    return true;
-}
-
-static bool put_timer_body(struct tr_writer *out, const struct asked *asked)
-{
-    char seconds[64];
-    if (!write_seconds(asked->in, seconds, sizeof seconds)) {
-        tr_usage_error("timer", "--in %s is no duration such as 30s, 15m or 2h", asked->in);
-        return false;
-    }
-    tr_put_text(out, "{\"timing\":{\"interval\":");
-    tr_put_text(out, seconds);
-    if (!put_repeats(out, asked))
-        return false;
-    tr_put_text(out, "},\"callback\":{\"http\":{\"uri\":");
-    put_string(out, asked->to);
-    tr_put_text(out, ",\"opaque\":");
-    put_string(out, asked->operand_count > 0 ? asked->operands[0] : "");
-    if (asked->content_type != NULL) {
-        tr_put_text(out, ",\"content-type\":");
-        put_string(out, asked->content_type);
-    }
-    tr_put_text(out, "}}");
-    if (asked->factor != NULL) {
-        tr_put_text(out, ",\"reliability\":{\"replication-factor\":");
-        tr_put_text(out, asked->factor);
-        tr_put_text(out, "}");
-    }
-    for (unsigned i = 0; i < asked->tag_count; i++) {
-        tr_put_text(out, i == 0 ? ",\"statistics\":{\"tag-info\":[{\"type\":" : ",{\"type\":");
-        put_string(out, asked->tags[i]);
-        tr_put_text(out, i + 1 == asked->tag_count ? "}]}" : "}");
-    }
-    tr_put_text(out, "}");
-    return true;
-}
 
 struct message {
     const char *method;
@@ -225,7 +179,8 @@ struct message {
     struct tr_span body;
 };
 
-static bool ask(const struct asked *asked, const struct message *message, struct tr_reply *reply)
+static bool ask(const struct tr_timer_asked *asked, const struct message *message,
+                struct tr_reply *reply)
 {
     const char *address = tr_node_address_or_default(asked->node);
     size_t cap = 4096 + strlen(message->target) + message->body.size +
@@ -252,7 +207,7 @@ static bool ask(const struct asked *asked, const struct message *message, struct
     return is_answered;
 }
 
-static void print_id(const struct asked *asked, const char *location)
+static void print_id(const struct tr_timer_asked *asked, const char *location)
 {
     const char *id = strrchr(location, '/');
     id = id == NULL ? location : id + 1;
@@ -262,32 +217,65 @@ static void print_id(const struct asked *asked, const char *location)
         printf("%s\n", id);
 }
 
-static enum tr_exit add(const struct asked *asked)
+/* `/timers/named/` and the name, with what a path may not have percent-encoded. */
+static void write_named(char *out, size_t size, const char *name)
 {
-    if (asked->in == NULL || asked->to == NULL)
-        return tr_usage_error("timer", "add needs --in DURATION and --to URI");
+    struct tr_writer writer = tr_writer_on(out, size - 1);
+    tr_put_text(&writer, "/timers/named/");
+    for (const unsigned char *at = (const unsigned char *)name; *at != '\0'; at++) {
+        bool is_plain = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') ||
+                        (*at >= '0' && *at <= '9') || strchr("-._~:@", *at) != NULL;
+        tr_put_text(&writer, is_plain ? "" : "%");
+        if (is_plain)
+            tr_put_number(&writer, *at, 1);
+        else
+            tr_put_hex(&writer, *at, 2);
+    }
+    out[writer.size] = '\0';
+}
+
+static enum tr_exit send_body(const struct tr_timer_asked *asked, const struct message *message)
+{
+    struct tr_reply reply = {0};
+    if (!ask(asked, message, &reply))
+        return TR_EXIT_FAILED;
+    enum tr_exit status = reply.status == 200 ? TR_EXIT_OK : tr_reply_refused("timer", &reply);
+    if (status == TR_EXIT_OK)
+        print_id(asked, reply.location);
+    tr_reply_free(&reply);
+    return status;
+}
+
+static enum tr_exit add(struct tr_timer_asked *asked)
+{
+    char target[1024] = "/timers";
+    bool is_set = strcmp(asked->verb, "set") == 0;
+    int times = (asked->in != NULL) + (asked->at != NULL) + (asked->cron != NULL);
+    if (times == 0 || asked->to == NULL || (asked->cron != NULL && times > 1))
+        return tr_usage_error("timer",
+                              "%s needs --to URI and --in DURATION, --at INSTANT or --cron "
+                              "EXPRESSION",
+                              asked->verb);
+    if (is_set && asked->operand_count == 0)
+        return tr_usage_error("timer", "set NAME: which name?");
+    if (is_set) {
+        write_named(target, sizeof target, asked->operands[0]);
+        asked->operands[0] = asked->operands[1];
+        asked->operand_count--;
+    }
     if (asked->operand_count > 1)
-        return tr_usage_error("timer", "add takes one text; quote it if it has spaces");
+        return tr_usage_error("timer", "%s takes one text; quote it if it has spaces", asked->verb);
     if (asked->key != NULL && strcspn(asked->key, "\r\n") != strlen(asked->key))
         return tr_usage_error("timer", "--key must be one line");
     char *body = tr_allocate(BODY_MAX, 1);
     struct tr_writer out = tr_writer_on(body, BODY_MAX);
     enum tr_exit status = TR_EXIT_USAGE;
-    struct tr_reply reply = {0};
-    if (put_timer_body(&out, asked)) {
-        struct message message = {"POST", "/timers", asked->key, {body, out.size}};
-        if (out.is_full)
-            status = tr_usage_error("timer", "the text is too long");
-        else if (!ask(asked, &message, &reply))
-            status = TR_EXIT_FAILED;
-        else if (reply.status != 200)
-            status = tr_reply_refused("timer", &reply);
-        else
-            status = TR_EXIT_OK;
-        if (status == TR_EXIT_OK)
-            print_id(asked, reply.location);
+    if (tr_timer_put_body(&out, asked)) {
+        struct message message = {
+            is_set ? "PUT" : "POST", target, is_set ? NULL : asked->key, {body, out.size}};
+        status = out.is_full ? tr_usage_error("timer", "the text is too long")
+                             : send_body(asked, &message);
     }
-    tr_reply_free(&reply);
     free(body);
     return status;
 }
@@ -338,7 +326,7 @@ static void print_line(const struct shown *shown)
 }
 
 /* Prints a page's timers and keeps its cursor; false: it was the last. */
-static bool print_page(const struct asked *asked, struct tr_reply *reply,
+static bool print_page(const struct tr_timer_asked *asked, struct tr_reply *reply,
                        char cursor[CURSOR_MAX + 1], bool is_first)
 {
     struct tr_json json;
@@ -368,19 +356,35 @@ static bool print_page(const struct asked *asked, struct tr_reply *reply,
     return cursor[0] != '\0';
 }
 
-static enum tr_exit list(const struct asked *asked)
+static void put_escaped(struct tr_writer *out, const char *name, const char *value)
+{
+    if (value == NULL)
+        return;
+    tr_put_text(out, name);
+    for (const unsigned char *at = (const unsigned char *)value; *at != '\0'; at++) {
+        tr_put_text(out, "%");
+        tr_put_hex(out, *at, 2);
+    }
+}
+
+static enum tr_exit list(const struct tr_timer_asked *asked)
 {
     char cursor[CURSOR_MAX + 1] = "";
     bool has_more = true;
     if (asked->operand_count > 0)
         return tr_usage_error("timer", "ls takes no operand such as %s", asked->operands[0]);
     for (bool is_first = true; has_more; is_first = false) {
-        char target[1024];
+        char target[4096];
         struct tr_reply reply;
-        snprintf(target, sizeof target, "/timers?limit=1000%s%s%s%s%s%s",
-                 asked->is_cluster ? "&scope=cluster" : "", asked->is_dead ? "&state=dead" : "",
-                 asked->tag_count > 0 ? "&tag=" : "", asked->tag_count > 0 ? asked->tags[0] : "",
-                 cursor[0] != '\0' ? "&cursor=" : "", cursor);
+        struct tr_writer out = tr_writer_on(target, sizeof target - 1);
+        tr_put_text(&out, "/timers?limit=1000");
+        tr_put_text(&out, asked->is_cluster ? "&scope=cluster" : "");
+        tr_put_text(&out, asked->is_dead ? "&state=dead" : "");
+        put_escaped(&out, "&tag=", asked->tag_count > 0 ? asked->tags[0] : NULL);
+        put_escaped(&out, "&name-prefix=", asked->prefix);
+        tr_put_text(&out, cursor[0] != '\0' ? "&cursor=" : "");
+        tr_put_text(&out, cursor);
+        target[out.size] = '\0';
         struct message message = {"GET", target, NULL, {"", 0}};
         if (!ask(asked, &message, &reply))
             return TR_EXIT_FAILED;
@@ -445,8 +449,8 @@ static void print_places_json(struct tr_json *json, const struct tr_told *told)
     putchar(']');
 }
 
-static void print_where(const struct asked *asked, const char *id, const struct tr_reply *reply,
-                        const struct tr_told *told)
+static void print_where(const struct tr_timer_asked *asked, const char *id,
+                        const struct tr_reply *reply, const struct tr_told *told)
 {
     struct tr_json json;
     enum tr_json_token token = TR_JSON_OBJECT;
@@ -469,23 +473,30 @@ static void print_where(const struct asked *asked, const char *id, const struct 
 }
 
 /* One request for each id: GET shows what came, the others its Location. */
-static enum tr_exit each(const struct asked *asked, const char *method, const char *suffix,
+static enum tr_exit each(const struct tr_timer_asked *asked, const char *method, const char *suffix,
                          const struct tr_told *told)
 {
     enum tr_exit status = TR_EXIT_OK;
     if (asked->operand_count == 0)
         return tr_usage_error("timer", "which timer? give its id");
     for (unsigned i = 0; i < asked->operand_count; i++) {
-        char target[256];
+        char target[1100];
         struct tr_reply reply;
         struct tr_timer_text text;
         const char *id = asked->operands[i];
         id = strncmp(id, "/timers/", 8) == 0 ? id + 8 : id;
-        if (!tr_timer_text_parse((struct tr_span){id, strlen(id)}, &text) || strlen(id) > 200) {
-            status = tr_usage_error("timer", "'%.100s' is no timer's id", id);
+        char path[1024];
+        if (asked->are_named) {
+            write_named(path, sizeof path, id);
+        } else if (!tr_timer_text_parse((struct tr_span){id, strlen(id)}, &text) ||
+                   strlen(id) > 200) {
+            status =
+                tr_usage_error("timer", "'%.100s' is no timer's id; with --named it is a name", id);
             continue;
+        } else {
+            snprintf(path, sizeof path, "/timers/%s", id);
         }
-        snprintf(target, sizeof target, "/timers/%s%s", id, suffix);
+        snprintf(target, sizeof target, "%s%s", path, suffix);
         struct message message = {method, target, NULL, {"", 0}};
         if (!ask(asked, &message, &reply))
             return TR_EXIT_FAILED;
@@ -502,23 +513,50 @@ static enum tr_exit each(const struct asked *asked, const char *method, const ch
     return status;
 }
 
-static enum tr_exit where(const struct asked *asked)
+/* All timers of the cluster that a filter chooses, in one request. */
+static enum tr_exit all_that_match(const struct tr_timer_asked *asked, bool is_cancel)
+{
+    char target[4096];
+    struct tr_writer out = tr_writer_on(target, sizeof target - 1);
+    struct tr_reply reply;
+    if (asked->operand_count > 0)
+        return tr_usage_error("timer", "ids, or a filter such as --tag, not both");
+    tr_put_text(&out, is_cancel ? "/timers?" : "/timers/redrive?");
+    tr_put_text(&out, asked->is_dry ? "dry-run=yes" : "dry-run=no");
+    tr_put_text(&out, asked->is_all ? "&all=yes" : "");
+    put_escaped(&out, "&tag=", asked->tag_count > 0 ? asked->tags[0] : NULL);
+    put_escaped(&out, "&name-prefix=", asked->prefix);
+    if (out.is_full || asked->tag_count > 1)
+        return tr_usage_error("timer", "one tag at a time, and a short prefix");
+    target[out.size] = '\0';
+    struct message message = {is_cancel ? "DELETE" : "POST", target, NULL, {"", 0}};
+    if (!ask(asked, &message, &reply))
+        return TR_EXIT_FAILED;
+    enum tr_exit status = reply.status == 200 ? TR_EXIT_OK : tr_reply_refused("timer", &reply);
+    if (status == TR_EXIT_OK)
+        fwrite(reply.body.text, 1, reply.body.size, stdout);
+    tr_reply_free(&reply);
+    return status;
+}
+
+static enum tr_exit where(const struct tr_timer_asked *asked)
 {
     struct tr_told told;
     if (!tr_told_ask("timer", tr_node_address_or_default(asked->node), false, &told))
         return TR_EXIT_FAILED;
-    enum tr_exit status = each(asked, "GET", "", &told);
+    enum tr_exit status = each(asked, "GET", "?now=1", &told);
     tr_told_free(&told);
     return status;
 }
 
 enum tr_exit tr_command_timer(int argc, char **argv)
 {
-    static struct asked asked;
+    static struct tr_timer_asked asked;
     enum tr_exit status;
     if (argc < 2)
         return tr_usage_error("timer",
-                              "add, get, where, cancel, ls or redrive? 'tryst help timer' tells");
+                              "add, set, get, where, cancel, fire, ls or redrive? 'tryst help "
+                              "timer' tells");
     const char *verb = argv[1];
     if (strcmp(verb, "--help") == 0) {
         tr_help_print(stdout, "timer");
@@ -527,10 +565,16 @@ enum tr_exit tr_command_timer(int argc, char **argv)
     struct tr_options options = tr_options_start("timer", timer_options, argc - 1, argv + 1);
     if (!read_asked(&options, &asked, &status))
         return status;
-    if (strcmp(verb, "add") == 0)
+    asked.verb = verb;
+    if (strcmp(verb, "add") == 0 || strcmp(verb, "set") == 0)
         return add(&asked);
+    bool is_bulk = asked.is_all || asked.prefix != NULL || asked.tag_count > 0;
+    if (is_bulk && (strcmp(verb, "cancel") == 0 || strcmp(verb, "redrive") == 0))
+        return all_that_match(&asked, verb[0] == 'c');
+    if (strcmp(verb, "fire") == 0)
+        return each(&asked, "POST", "/fire", NULL);
     if (strcmp(verb, "get") == 0)
-        return each(&asked, "GET", "", NULL);
+        return each(&asked, "GET", "?now=1", NULL);
     if (strcmp(verb, "cancel") == 0)
         return each(&asked, "DELETE", "", NULL);
     if (strcmp(verb, "redrive") == 0)
