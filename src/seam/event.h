@@ -79,8 +79,7 @@ struct tr_event {
             enum tr_command command;
             struct tr_timer_text timer;
             const struct tr_timer_body *body; /* of CREATE and REPLACE */
-            struct tr_span key;               /* the Idempotency-Key; text NULL: none, */
-            uint64_t fingerprint;             /* and of the body that came with it */
+            struct tr_span key;               /* the Idempotency-Key; text NULL: none */
             struct tr_condition condition;    /* of all but CREATE and lists */
             const struct tr_query *query;     /* of lists, and of REDRIVE */
         } request;

@@ -156,6 +156,23 @@ static void begin(const struct request *request, const struct tr_record *record)
     tr_operation_begin(request->timers->replication, &asked, &whole, request->out);
 }
 
+/* Of what a client asks for, however it is written: but for the trace that it belongs to. */
+static uint64_t fingerprint_of(const struct tr_timer_body *body, const struct tr_record *record)
+{
+    const uint64_t numbers[] = {body->interval_ms, body->repeat_ms, body->pops,
+                                body->at_ms,       body->factor,    body->tag_count};
+    const struct tr_span texts[] = {record->uri, record->opaque, record->content_type,
+                                    record->plan, body->own.name};
+    uint64_t hash = tr_hash_xxh3(numbers, sizeof numbers);
+    for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        hash = tr_hash_mix(hash ^ tr_hash_xxh3(texts[i].text, texts[i].size)) + i;
+    for (unsigned i = 0; i < body->tag_count; i++) {
+        struct tr_span name = body->tags[i].name;
+        hash = tr_hash_mix(hash ^ tr_hash_xxh3(name.text, name.size)) + body->tags[i].count;
+    }
+    return hash != 0 ? hash : 1;
+}
+
 static void create(const struct request *request)
 {
     TR_ASSERT(request->event->of.request.body != NULL);
@@ -171,7 +188,7 @@ static void create(const struct request *request)
     if (key.text != NULL) {
         record.head.key.id = tr_hash_mix(tr_hash_xxh3(key.text, key.size));
         record.head.flags |= TR_RECORD_KEYED;
-        record.head.fingerprint = request->event->of.request.fingerprint;
+        record.head.fingerprint = fingerprint_of(body, &record);
     } else {
         record.head.key.id = tr_timers_draw(timers);
     }

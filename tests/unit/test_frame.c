@@ -169,7 +169,7 @@ static void operations_out_of_bounds_are_refused(void **state)
     assert_true(in.is_short);
     out.size = 0;
     tr_frame_put_answer(&out, &answer);
-    bytes[1] = 7;
+    bytes[1] = TR_RESULT_UNKNOWN + 1;
     in = tr_reader_on(bytes, out.size);
     assert_false(tr_frame_get_answer(&in, &answer));
     assert_true(in.is_short);

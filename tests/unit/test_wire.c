@@ -34,7 +34,7 @@ static void bodies_that_are_wrong_say_where(void **state)
         {"", 400, "the body is not JSON: there is nothing at byte 0"},
         {"{\"timing\":{\"interval\":1}}", 400, "callback is missing"},
         {"{\"timing\":[]," CALLBACK "}", 400, "timing must be an object"},
-        {"{\"timing\":{}," CALLBACK "}", 400, "timing.interval is missing"},
+        {"{\"timing\":{}," CALLBACK "}", 400, "timing.interval is missing, as are at and cron"},
         {"{\"timing\":{\"interval\":-1}," CALLBACK "}", 400,
          "timing.interval must be a number >= 0"},
         {"{\"timing\":{\"interval\":\"1\"}," CALLBACK "}", 400,

@@ -2,7 +2,6 @@
 #include "shell/front/batch.h"
 
 #include "base/assert.h"
-#include "base/hash.h"
 #include "shell/front/body.h"
 #include "shell/front/words.h"
 #include "wire/text.h"
@@ -148,7 +147,6 @@ static void ask(struct tr_batch *batch, uint32_t index)
         tr_problem_set(&problem, 413, "the line is over the limit; [limits] body sets it", NULL);
     else
         memcpy(batch->scratch, batch->body + line->at, line->size);
-    uint64_t fingerprint = is_long ? 0 : tr_hash_xxh3(batch->scratch, line->size);
     if (is_long || !tr_body_read(server, batch->scratch, line->size, true, &problem)) {
         server->daemon->metrics.requests_bad++;
         refuse_line(batch, line, &problem, NULL);
@@ -160,7 +158,6 @@ static void ask(struct tr_batch *batch, uint32_t index)
     event.of.request.command = TR_COMMAND_CREATE;
     event.of.request.body = &server->body;
     event.of.request.key = server->body.key;
-    event.of.request.fingerprint = fingerprint;
     line->state = LINE_ASKED;
     batch->under_way++;
     tr_daemon_step(server->daemon, &event);

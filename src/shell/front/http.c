@@ -227,7 +227,6 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
         char *body = (char *)(uintptr_t)bytes + place.at;
         if (wants_json(connection, bytes))
             connection->wants[number % TR_UNDER_WAY_MAX] |= TR_WANT_TIMER;
-        event.of.request.fingerprint = tr_hash_xxh3(body, place.size); /* reading changes it */
         if (!tr_body_read(server, body, place.size, route->kind == TR_API_CREATE, &problem)) {
             tr_answer_problem(&server->answer, &problem, NULL);
             tr_http_render(connection, number);
