@@ -217,6 +217,7 @@ static void set_timers(struct tr_node *node)
         .key_keep_ms = config->key_keep_ms,
         .latency_target_ms = config->latency_target_ms,
         .zones = config->zones,
+        .begun_ms = config->is_clock_exact ? 0 : 1,
     };
     timers->utc = tr_zone_utc();
     timers->store = tr_timers_as_store(timers);

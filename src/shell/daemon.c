@@ -183,7 +183,7 @@ static void set_clock(struct tr_daemon *daemon)
     bool is_set = at != TR_NEVER && !daemon->test_clock.is_frozen;
     daemon->clock_at_ms = at;
     if (is_set) {
-        at -= daemon->test_clock.skew_us / 1000;
+        at -= (uint64_t)((int64_t)daemon->test_clock.skew_us / 1000);
         spec.it_value.tv_sec = (time_t)(at / 1000);
         spec.it_value.tv_nsec = (long)(at % 1000) * 1000000 + 1;
     }
@@ -450,6 +450,7 @@ static bool open_node(struct tr_daemon *daemon)
     if (daemon->zones == NULL)
         return false;
     config.zones = tr_zone_cache_as_zones(daemon->zones);
+    config.is_clock_exact = daemon->test_clock.is_on;
     if (getrandom(&config.seed, sizeof config.seed, 0) < 0 ||
         getrandom(config.store_id, sizeof config.store_id, 0) < 0) {
         tr_say(TR_ERROR, "no random numbers: %s", strerror(errno));

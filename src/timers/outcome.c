@@ -232,8 +232,7 @@ static void fail(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
         die(timers, ref, &before, record, flight, out);
         return;
     }
-    /* The millisecond that has begun counts as a whole one, as with due times. */
-    tr_steady_ms retry_ms = timers->time->steady_ms + 1;
+    tr_steady_ms retry_ms = timers->time->steady_ms + timers->config.begun_ms;
     /* Nobody was reached from here: each of the others tries at once. */
     bool is_handed_over = record->head.replicas.count > 1 &&
                           flight->result == TR_CALLBACK_UNREACHED &&

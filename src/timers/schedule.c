@@ -14,13 +14,12 @@
 
 /* ---- the clocks ---- */
 
-/* A moment of the wall clock by the steady one. The millisecond that has begun counts as a whole
- * one: never early. */
+/* A moment of the wall clock by the steady one. */
 static tr_steady_ms steady_of(const struct tr_timers *timers, tr_wall_ms at_ms)
 {
     const struct tr_time *time = timers->time;
     if (at_ms >= time->wall_ms)
-        return time->steady_ms + (at_ms - time->wall_ms) + 1;
+        return time->steady_ms + (at_ms - time->wall_ms) + timers->config.begun_ms;
     uint64_t late_ms = time->wall_ms - at_ms;
     return late_ms < time->steady_ms ? time->steady_ms - late_ms : 0;
 }
@@ -248,8 +247,8 @@ enum tr_result tr_schedule_first(const struct tr_timers *timers, const struct tr
         if (head->due_ms < timers->time->steady_ms)
             head->due_ms = timers->time->steady_ms;
     } else {
-        /* The millisecond that has begun counts as a whole one: never early. */
-        uint64_t wait_ms = body->interval_ms + (body->interval_ms > 0);
+        uint64_t wait_ms =
+            body->interval_ms + (body->interval_ms > 0 ? timers->config.begun_ms : 0);
         head->due_ms =
             timers->time->steady_ms + wait_ms + jitter_of(plan, head->key.id, head->order.sequence);
         nominal_ms = wall_of(timers, timers->time->steady_ms + wait_ms);

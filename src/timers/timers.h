@@ -38,6 +38,7 @@ struct tr_timers_config {
     uint64_t key_keep_ms;
     uint64_t latency_target_ms;
     struct tr_zones zones;
+    uint64_t begun_ms; /* the millisecond that has begun counts as a whole one: never early */
 };
 
 /* Counts: of what is held now, and of what has happened since the start. */
