@@ -133,8 +133,9 @@ struct tr_record {
     uint64_t interval_ms; /* of one with a cron expression: so that repeat_ms counts its pops */
     uint64_t repeat_ms;   /* 0: as long as the interval, so one pop; TR_REPEAT_EVER */
     uint8_t tag_count;
-    struct tr_span plan; /* how it is timed and called beyond that (wire/plan.h); empty: it is not */
-    struct tr_span own;  /* what no other timer shares with it (likewise) */
+    struct tr_span
+        plan;           /* how it is timed and called beyond that (wire/plan.h); empty: it is not */
+    struct tr_span own; /* what no other timer shares with it (likewise) */
     struct tr_span uri;
     struct tr_span opaque;
     struct tr_span content_type; /* empty: the default */

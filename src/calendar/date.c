@@ -221,6 +221,7 @@ bool tr_http_date_parse(struct tr_span text, tr_wall_ms *at_ms)
         minute > 59 || second > 60)
         return false;
     int64_t days = tr_date_days((struct tr_date){(int32_t)year, month + 1, day});
-    *at_ms = ((uint64_t)days * TR_DAY_S + (uint64_t)hour * 3600 + (uint64_t)minute * 60 + second) * 1000;
+    *at_ms =
+        ((uint64_t)days * TR_DAY_S + (uint64_t)hour * 3600 + (uint64_t)minute * 60 + second) * 1000;
     return true;
 }

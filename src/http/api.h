@@ -17,14 +17,14 @@ enum tr_api_kind {
     TR_API_LIST,
     TR_API_REDRIVE,
     TR_API_FIRE,
-    TR_API_CANCEL_ALL,  /* DELETE /timers?... */
-    TR_API_REDRIVE_ALL, /* POST /timers/redrive?... */
-    TR_API_RESYNC_LIST, /* GET /timers?node-for-replicas=... */
-    TR_API_POPS,        /* GET /pops */
+    TR_API_CANCEL_ALL,    /* DELETE /timers?... */
+    TR_API_REDRIVE_ALL,   /* POST /timers/redrive?... */
+    TR_API_RESYNC_LIST,   /* GET /timers?node-for-replicas=... */
+    TR_API_POPS,          /* GET /pops */
     TR_API_CLOCK,         /* GET /clock */
     TR_API_CLOCK_SET,     /* PUT /clock */
     TR_API_CLOCK_ADVANCE, /* POST /clock/advance */
-    TR_API_REFERENCES,  /* DELETE /timers/references */
+    TR_API_REFERENCES,    /* DELETE /timers/references */
     TR_API_PING,
     TR_API_LIVE,
     TR_API_READY,
@@ -50,9 +50,9 @@ struct tr_api_request {
     bool is_dry;                /* ?dry-run=yes */
     bool has_state;
     uint8_t pop_state; /* of POPS: delivered 0, failed 1, dead 2, any 3 */
-    bool is_chosen; /* a filter was given */
-    uint16_t place;             /* of the node that a cursor of the whole cluster is for */
-    const char *allow;          /* of a 405 */
+    bool is_chosen;    /* a filter was given */
+    uint16_t place;    /* of the node that a cursor of the whole cluster is for */
+    const char *allow; /* of a 405 */
     char tag_bytes[TR_TAG_SIZE];
     char uri_bytes[TR_URI_PREFIX_MAX];
     char node_bytes[256];

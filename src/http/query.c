@@ -217,8 +217,7 @@ static void read_parameter(struct tr_span name, struct tr_span value, struct tr_
         out->wants_cluster = tr_span_equals(value, TR_SPAN("cluster"));
         out->wants_node = tr_span_equals(value, TR_SPAN("node"));
         out->query.wants_held = tr_span_equals(value, TR_SPAN("held"));
-        if (!out->wants_cluster && !out->query.wants_held &&
-            !out->wants_node)
+        if (!out->wants_cluster && !out->query.wants_held && !out->wants_node)
             tr_api_refuse(out, 400, "scope must be node, cluster or held");
     } else if (tr_span_equals(name, TR_SPAN("all"))) {
         read_flag(value, "all must be yes or no", &out->wants_all, out);

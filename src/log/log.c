@@ -71,8 +71,7 @@ void tr_log_run(struct tr_log *log, bool may_write, struct tr_effects *out)
         seal(log);
     if (may_write && can_write(log) && tr_effects_has_room(out, 1))
         tr_log_write_batch(log, out);
-    if (log->batch.size == 0)
-        tr_log_roll(log, out);
+    tr_log_roll(log, out);
     bool is_exhausted = tr_log_is_at_reserve(log) || (log->is_refused && !tr_log_is_open(log));
     if (is_exhausted && !log->is_exhausted)
         tr_note(out, TR_NOTE_LOG_EXHAUSTED, 0, 0);

@@ -35,7 +35,7 @@ struct tr_waiting {
     uint32_t factor;
     bool has_location;
     bool is_replayed; /* it was written before */
-    uint8_t then; /* what is to be done then: its owner knows */
+    uint8_t then;     /* what is to be done then: its owner knows */
     uint16_t peer;
 };
 
@@ -87,12 +87,14 @@ struct tr_log {
     uint64_t waiting_head;
     uint64_t waiting_tail;
 
-    uint64_t segment;   /* the current one's number */
-    uint64_t started;   /* the first that this process writes */
-    uint64_t offset;    /* in its file, where the batch will go */
-    uint64_t first;     /* its first position */
-    bool is_begun;      /* its header was written, */
-    uint32_t format;    /* and says this */
+    uint64_t segment;      /* the current one's number */
+    uint64_t started;      /* the first that this process writes */
+    uint64_t offset;       /* in its file, where the batch will go */
+    uint64_t first;        /* its first position */
+    bool is_begun;         /* its header was written, */
+    uint32_t format;       /* and says this */
+    uint64_t trim_segment; /* one that was closed, whose file is to be cut to its size; 0: none */
+    uint64_t trim_size;
     bool is_extended;   /* the log is to hold records that only the latest format has */
     uint64_t allocated; /* segments up to this number are there */
     bool is_asked;      /* for the one after */

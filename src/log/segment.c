@@ -95,28 +95,46 @@ size_t tr_log_encode_header(struct tr_log *log)
     return size;
 }
 
-void tr_log_roll(struct tr_log *log, struct tr_effects *out)
+/* What gathers for a batch goes into the next segment, too, though its records say that they are in
+ * this one: they are copied when this one is reclaimed, which is before the next one can be. */
+static void close_segment(struct tr_log *log)
 {
-    TR_ASSERT(log->batch.size == 0);
-    bool is_too_old = !takes_extended(log) && log->is_extended;
-    if ((has_batch_room(log) && !is_too_old) || log->segment >= log->allocated || !tr_effects_has_room(out, 1))
-        return;
-    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_SEGMENT_TRIM);
-    effect->of.segment.number = log->segment;
-    effect->of.segment.size = log->offset;
+    TR_ASSERT(log->segment < log->allocated);
+    log->trim_segment = log->segment;
+    log->trim_size = log->offset;
     *tr_log_size_of(log, log->segment) = log->offset;
     log->bytes += log->offset;
     tr_log_open(log, log->segment + 1, log->first + log->config.segment_size,
                 log->first + log->offset);
 }
 
-bool tr_log_extend(struct tr_log *log, struct tr_effects *out)
+static void trim(struct tr_log *log, struct tr_effects *out)
+{
+    if (log->trim_segment == 0 || !tr_effects_has_room(out, 1))
+        return;
+    struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_SEGMENT_TRIM);
+    effect->of.segment.number = log->trim_segment;
+    effect->of.segment.size = log->trim_size;
+    log->trim_segment = 0;
+}
+
+void tr_log_roll(struct tr_log *log, struct tr_effects *out)
+{
+    trim(log, out);
+    bool is_over = log->batch.size == 0 && !has_batch_room(log);
+    if (!is_over || log->segment >= log->allocated || !tr_effects_has_room(out, 1))
+        return;
+    close_segment(log);
+    trim(log, out);
+}
+
+bool tr_log_extend(struct tr_log *log)
 {
     if (!log->config.has_log)
         return true;
     log->is_extended = true;
-    if (!takes_extended(log) && log->batch.size == 0 && out != NULL)
-        tr_log_roll(log, out);
+    if (!takes_extended(log) && log->segment < log->allocated && log->trim_segment == 0)
+        close_segment(log);
     return takes_extended(log);
 }
 

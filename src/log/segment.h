@@ -26,13 +26,11 @@ bool tr_log_is_at_reserve(const struct tr_log *log);
 /* Until the disk has given the next segment, it may yet refuse: half of the current one is for pops
  * and cancellations then. */
 bool tr_log_is_half_full(const struct tr_log *log, size_t size);
-/* The log is to hold records that only the latest format has. False: not yet, since the current
- * segment says that it has none; in a step or two another one is begun, at once if nothing gathers
- * for this one and there are effects to say so. */
-bool tr_log_extend(struct tr_log *log, struct tr_effects *out);
+/* The log is to hold records that only the latest format has: a segment that says it has none is
+ * closed, and the next one begun. False: there is no next one yet. */
+bool tr_log_extend(struct tr_log *log);
 
-/* Closes the current segment when the largest batch would not fit any more, or when it is of a
- * format that cannot hold what is to come. */
+/* Closes the current segment when the largest batch would not fit any more. */
 void tr_log_roll(struct tr_log *log, struct tr_effects *out);
 void tr_log_ask_segment(struct tr_log *log, struct tr_effects *out);
 /* The header of the current segment, into the log's scratch. Returns its size. */

@@ -67,9 +67,10 @@ struct tr_node_config {
     uint64_t key_exchange_ms; /* between two comparisons of keys with a node; 0: ten minutes */
     uint64_t latency_target_ms; /* of client writes; beyond it they are refused */
     uint64_t tombstone_keep_ms; /* at most, for nodes that do not come back */
-    bool is_clock_exact; /* the time of a step is all there is: no part of a millisecond has gone by */
-    struct tr_zones zones;      /* where the core finds them; none but UTC if that is left out */
-    uint32_t mutant;            /* of enum tr_mutant; heeded in the simulator's build alone */
+    bool
+        is_clock_exact; /* the time of a step is all there is: no part of a millisecond has gone by */
+    struct tr_zones zones; /* where the core finds them; none but UTC if that is left out */
+    uint32_t mutant;       /* of enum tr_mutant; heeded in the simulator's build alone */
 };
 
 /* NULL when the memory is too small. The node is not ready before a recovery, of no segments if the

@@ -11,8 +11,8 @@
 #include "quorum/strays.h"
 #include "replication/operation.h"
 #include "timers/list.h"
-#include "timers/schedule.h"
 #include "timers/replicated.h"
+#include "timers/schedule.h"
 #include "timers/store.h"
 
 void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_peer *seen)

@@ -73,8 +73,8 @@ static void sign_with(const struct tr_webhook_key *key, struct tr_span id, uint6
     char head[256];
     uint8_t digest[TR_PROOF_SIZE];
     size_t size = sizeof digest;
-    int length = snprintf(head, sizeof head, "%.*s.%llu.", (int)id.size, id.text,
-                          (unsigned long long)at_s);
+    int length =
+        snprintf(head, sizeof head, "%.*s.%llu.", (int)id.size, id.text, (unsigned long long)at_s);
     EVP_PKEY *secret = EVP_PKEY_new_mac_key(EVP_PKEY_HMAC, NULL, key->bytes, (int)key->size);
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     bool is_signed = secret != NULL && context != NULL && length > 0 &&

@@ -85,7 +85,8 @@ uint16_t tr_condition_place(const struct tr_replication *replication, tr_timer_i
                             uint32_t factor)
 {
     uint16_t list[TR_SET_MAX];
-    unsigned count = tr_view_place(replication->cluster, id, tr_set_copies(replication, factor), list);
+    unsigned count =
+        tr_view_place(replication->cluster, id, tr_set_copies(replication, factor), list);
     for (unsigned i = 0; i < count; i++) {
         if (list[i] == 0 || tr_peer_is_serving(replication->cluster, list[i]))
             return list[i];
@@ -168,7 +169,8 @@ void tr_condition_passed(struct tr_replication *replication, uint16_t peer,
                     replication->store->fits(replication->store->context, whole) &&
                     replication->store->is_sound(replication->store->context, whole);
     bool may = is_sound && replication->is_serving && replication->log->is_running &&
-               replication->cluster->view.count > 0 && tr_replication_has_room(replication, head);
+               replication->cluster->view.count > 0 &&
+               tr_replication_has_room_for(replication, whole);
     head->replicas = (struct tr_set){.count = 1};
     head->from = (struct tr_from){.count = 0};
     head->segment = 0;

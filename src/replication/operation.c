@@ -61,9 +61,8 @@ bool tr_operation_passed_on(const struct tr_replication *replication, uint64_t n
     if (operation == NULL || operation->stage != STAGE_PASSED)
         return false;
     tr_operation_unpack(replication, operation, whole);
-    *pass = (struct tr_frame_pass){.operation = number,
-                                   .is_keyed = operation->is_keyed,
-                                   .condition = operation->condition};
+    *pass = (struct tr_frame_pass){
+        .operation = number, .is_keyed = operation->is_keyed, .condition = operation->condition};
     return true;
 }
 

@@ -41,7 +41,7 @@ enum tr_operation_kind {
 struct tr_request {
     enum tr_operation_kind kind;
     uint64_t token;
-    uint64_t filter;   /* of the id that the client gave: who had it then; 0: nobody is known */
+    uint64_t filter; /* of the id that the client gave: who had it then; 0: nobody is known */
     struct tr_condition condition; /* of REPLACE */
     uint16_t peer; /* that has passed it on, as its operation; 0: a client of this node asks */
     uint64_t peer_operation;

@@ -99,8 +99,7 @@ static void ask_all(struct tr_replication *replication, struct tr_operation *ope
             is_up || !is_wide || replication->cluster->members[i].role == TR_ROLE_NONE;
         if (!is_asked || !tr_peer_heeds(replication->cluster, (uint16_t)i))
             continue;
-        tr_cover(replication->trial,
-                 is_performing(operation) ? RULE_REDRIVEN : RULE_READ);
+        tr_cover(replication->trial, is_performing(operation) ? RULE_REDRIVEN : RULE_READ);
         tr_operation_open(operation, i);
         tr_replication_send(
             replication, (uint16_t)i,

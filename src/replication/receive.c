@@ -43,8 +43,8 @@ static void hear_writes(struct tr_replication *replication, uint16_t peer, struc
 }
 
 /* A request that this node is to decide comes from a node of this version or a later one. */
-static void hear_passes(struct tr_replication *replication, uint16_t peer,
-                        struct tr_reader *reader, struct tr_effects *out)
+static void hear_passes(struct tr_replication *replication, uint16_t peer, struct tr_reader *reader,
+                        struct tr_effects *out)
 {
     TR_ASSERT(tr_is_other(replication, peer));
     struct tr_whole whole;

@@ -281,7 +281,7 @@ void tr_replica_write(struct tr_replication *replication, uint16_t peer, uint64_
     bool is_stopping = !replication->log->is_running;
     bool is_taken = (!is_stopping && !tr_peer_knows_more(replication->cluster, peer)) ||
                     tr_store_find(replication->store, &head->key) != TR_ARENA_NONE;
-    bool has_room = is_sound && tr_replication_has_room(replication, head) && is_taken;
+    bool has_room = is_sound && tr_replication_has_room_for(replication, whole) && is_taken;
     if (is_sound && mode == TR_WRITE_REPLACE)
         tr_hold_prepare(replication, peer, head);
     tr_clock_hear(replication->cluster, head->order.version);
@@ -413,7 +413,7 @@ void tr_replica_copy(struct tr_replication *replication, uint16_t peer, struct t
     const struct tr_head *head = &whole->head;
     if (!localize(replication, whole, names))
         return;
-    if (!tr_replication_has_room(replication, head)) {
+    if (!tr_replication_has_room_for(replication, whole)) {
         tr_catchup_pass_up(replication, peer, head);
         return; /* it is offered again */
     }
@@ -499,7 +499,8 @@ static bool apply_outcome(struct tr_replication *replication, const struct tr_he
     changed.head.lag_ms = outcome->lag_ms;
     set_due(replication, &changed.head, due_in_ms);
     if (changed.head.due_ms > TR_TIME_MAX || changed.head.lag_ms > changed.head.due_ms ||
-        !is_sane(&changed.head) || !store->is_sound(store->context, &changed))
+        !is_sane(&changed.head) || !store->is_sound(store->context, &changed) ||
+        !tr_store_may_store(store, &changed))
         return false;
     bool is_busy = tr_store_state_of(store, *ref) == TR_STORE_BUSY;
     tr_ref before = *ref;

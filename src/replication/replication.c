@@ -24,6 +24,13 @@ bool tr_replication_has_room(const struct tr_replication *replication, const str
            tr_log_has_room(replication->log, tr_log_head_bound(head) + ROOM_BESIDE, false);
 }
 
+bool tr_replication_has_room_for(const struct tr_replication *replication,
+                                 const struct tr_whole *whole)
+{
+    return tr_replication_has_room(replication, &whole->head) &&
+           tr_store_may_store(replication->store, whole);
+}
+
 /* Whether a message brings the other node something that is pending for it: if the message is lost,
  * the store is walked. The others are asked for again. */
 static bool is_of_record(enum tr_message_kind kind)

@@ -217,6 +217,8 @@ bool tr_replication_can_wait(const struct tr_replication *replication);
 
 /* Whether a record of another node can be taken now: the log, and what waits for it, have room. */
 bool tr_replication_has_room(const struct tr_replication *replication, const struct tr_head *head);
+bool tr_replication_has_room_for(const struct tr_replication *replication,
+                                 const struct tr_whole *whole); /* all of it */
 
 /* Queues a message for `peer`. False: it has not greeted, or too many messages wait for it. If the
  * message carried a record or a drop, the store is then walked for what `peer` lacks. */

@@ -96,6 +96,9 @@ struct tr_store {
 
     /* Those below may be missing. */
 
+    /* Whether the log can take what this record has, as far as the store is concerned. */
+    bool (*may_store)(void *context, const struct tr_whole *whole);
+
     /* Whether a record may be moved now, as far as the store is concerned. */
     bool (*may_move)(void *context, tr_ref ref, const struct tr_head *head);
     /* A record was put: what it ends of the same id goes. */
@@ -112,6 +115,11 @@ struct tr_store {
     unsigned (*perform)(void *context, tr_timer_id id, enum tr_ask_mode mode, uint64_t argument,
                         struct tr_waiting ticket);
 };
+
+static inline bool tr_store_may_store(const struct tr_store *store, const struct tr_whole *whole)
+{
+    return store->may_store == NULL || store->may_store(store->context, whole);
+}
 
 static inline tr_ref tr_store_find(const struct tr_store *store, const struct tr_key *key)
 {

@@ -303,7 +303,7 @@ static bool store_here(struct tr_replication *replication, struct tr_operation *
         record.head.due_ms = replication->time->steady_ms;
     }
     bool is_create = operation->mode == TR_WRITE_CREATE;
-    bool has_room = tr_replication_has_room(replication, &record.head);
+    bool has_room = tr_replication_has_room_for(replication, &record);
     if (!is_create)
         tr_hold_prepare(replication, 0, &record.head);
     enum tr_frame_result result =

@@ -37,7 +37,7 @@ struct tr_query {
     struct tr_span tag; /* text is NULL when not given; so are those of the others */
     struct tr_span uri_prefix;
     struct tr_span name_prefix;
-    uint64_t set_before; /* of a lower version; 0: not given */
+    uint64_t set_before;      /* of a lower version; 0: not given */
     tr_wall_ms due_after_ms;  /* due at it, or later, */
     tr_wall_ms due_before_ms; /* and before this; 0: not given */
     struct tr_span node;      /* of RESYNC_LIST: whose timers, by this view, due from then on */

@@ -36,8 +36,8 @@ enum tr_event_kind {
     TR_EVENT_REBALANCE_ASKED, /* now; a note tells how it went */
     TR_EVENT_CONFIGURED,
     TR_EVENT_ZONES_CHANGED, /* the files of time zones are others */
-    TR_EVENT_VIEW_CHANGED, /* the configuration was read: these are its nodes */
-    TR_EVENT_LINK_UP,      /* a connection to another node is there, and proven */
+    TR_EVENT_VIEW_CHANGED,  /* the configuration was read: these are its nodes */
+    TR_EVENT_LINK_UP,       /* a connection to another node is there, and proven */
     TR_EVENT_LINK_DOWN,
     TR_EVENT_FRAME_RECEIVED,
     TR_EVENT_FRAME_SENT, /* all that were to be sent on that link are on their way */

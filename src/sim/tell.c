@@ -12,7 +12,7 @@ static const char *const names[TR_FRAMES] = {
     "",      "hello",  "beat",  "writes",  "answers", "copies",  "outcomes", "acks",
     "marks", "claims", "drops", "dropped", "asks",    "buckets", "roster",   "keys",
 };
-static const char *const results[] = {"", "stored", "stale", "exists", "full", "none",
+static const char *const results[] = {"",     "stored",   "stale",  "exists", "full", "none",
                                       "held", "replayed", "failed", "reused", "busy", "unknown"};
 
 struct words {

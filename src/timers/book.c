@@ -61,8 +61,8 @@ enum extra {
 
 /* Everything but the opaque bytes. */
 #define HEAD_MAX                                                                                   \
-    (FIXED + 8 * TR_VARINT_MAX + 2 * (TR_SET_MAX + TR_FROM_MAX) + 1 +                              \
-     EXTRA_MAX + TR_TAGS_MAX * (4 + TR_VARINT_MAX) + 4)
+    (FIXED + 8 * TR_VARINT_MAX + 2 * (TR_SET_MAX + TR_FROM_MAX) + 1 + EXTRA_MAX +                  \
+     TR_TAGS_MAX * (4 + TR_VARINT_MAX) + 4)
 
 /* How long varints get. One that gets longer may need another piece, from the arena's reserve. */
 #define LAG_SIZE   5 /* a year */

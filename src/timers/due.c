@@ -89,8 +89,7 @@ static bool pass_over(struct tr_timers *timers, tr_ref ref, struct tr_record *re
         return false;
     if (tr_log_has_room(timers->log, TR_OUTCOME_ROOM + tr_log_record_bound(record), false) &&
         tr_replication_has_room(timers->replication, &record->head))
-        tr_outcome_go_on(timers, ref, record, pass == TR_PASS_ON ? &next : NULL,
-                         REPLICATE_AT_ONCE);
+        tr_outcome_go_on(timers, ref, record, pass == TR_PASS_ON ? &next : NULL, REPLICATE_AT_ONCE);
     else
         tr_due_look_again(timers, ref, timers->time->steady_ms + TR_TURN_LOOK_MS);
     return true;

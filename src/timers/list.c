@@ -7,8 +7,8 @@
 #include "replication/set.h"
 #include "wire/plan.h"
 
-#define FIND_SLICE 1024 /* records looked at in one go */
-#define SCAN_MAX 20000 /* records looked at for one page; then the page is short */
+#define FIND_SLICE 1024  /* records looked at in one go */
+#define SCAN_MAX   20000 /* records looked at for one page; then the page is short */
 
 /* The first node of a timer's replica set that is up lists it, so that each is listed once. */
 static bool is_first_up(const struct tr_timers *timers, const struct tr_record *record)
@@ -40,7 +40,8 @@ static bool is_chosen(const struct tr_timers *timers, const struct tr_record *re
     bool is_called =
         query->uri_prefix.text == NULL || tr_span_starts(record->uri, query->uri_prefix);
     bool is_before = query->set_before == 0 || head->order.version < query->set_before;
-    return is_called && is_before && has_name(record, query->name_prefix) && wall_ms >= query->due_after_ms &&
+    return is_called && is_before && has_name(record, query->name_prefix) &&
+           wall_ms >= query->due_after_ms &&
            (query->due_before_ms == 0 || wall_ms < query->due_before_ms);
 }
 

@@ -243,12 +243,19 @@ static bool is_sound(void *context, const struct tr_whole *whole)
 
 static bool fits(void *context, const struct tr_whole *whole)
 {
-    struct tr_timers *timers = context;
+    const struct tr_timers *timers = context;
     struct tr_record record;
     tr_record_from_whole(whole, &record);
-    /* A log whose segment cannot hold it has one that can in a moment. */
-    return record.opaque.size <= timers->config.opaque_max &&
-           (!tr_record_is_extended(&record) || tr_log_extend(timers->log, NULL));
+    return record.opaque.size <= timers->config.opaque_max;
+}
+
+/* A log that has no segment which could hold it has one in a moment. */
+static bool may_store(void *context, const struct tr_whole *whole)
+{
+    const struct tr_timers *timers = context;
+    struct tr_record record;
+    tr_record_from_whole(whole, &record);
+    return !tr_record_is_extended(&record) || tr_log_extend(timers->log);
 }
 
 /* ---- for clients ---- */
@@ -283,9 +290,8 @@ static void answer(void *context, const struct tr_reply *reply, struct tr_effect
 
 static bool can_perform(void *context, enum tr_ask_mode mode)
 {
-    struct tr_timers *timers = context;
-    return tr_redrive_has_room(timers) &&
-           (mode != TR_ASK_FIRE || tr_log_extend(timers->log, NULL));
+    const struct tr_timers *timers = context;
+    return tr_redrive_has_room(timers) && (mode != TR_ASK_FIRE || tr_log_extend(timers->log));
 }
 
 static unsigned perform(void *context, tr_timer_id id, enum tr_ask_mode mode, uint64_t argument,
@@ -416,6 +422,7 @@ struct tr_store tr_timers_as_store(struct tr_timers *timers)
         .decode = decode,
         .is_sound = is_sound,
         .fits = fits,
+        .may_store = may_store,
         .draw = draw,
         .answer = answer,
         .may_move = may_move,

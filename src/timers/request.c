@@ -52,15 +52,14 @@ static bool has_older_member(const struct tr_timers *timers)
 }
 
 /* Whether the log, and all members, can hold a record that a version before this one cannot. If
- * not, that has been answered. Nothing may have been written to the log for it yet, not even a
- * ceiling: a segment can be begun only where none of a batch stands. */
+ * not, that has been answered. */
 static bool admit_extended(const struct request *request, const struct tr_record *record)
 {
     if (!tr_record_is_extended(record))
         return true;
     if (has_older_member(request->timers))
         answer(request, TR_OLDER_MEMBER);
-    else if (!tr_log_extend(request->timers->log, request->out))
+    else if (!tr_log_extend(request->timers->log))
         answer(request, TR_TOO_MANY_WRITES);
     else
         return true;
@@ -140,11 +139,11 @@ static void begin(const struct request *request, const struct tr_record *record)
     enum tr_command command = event->of.request.command;
     bool is_past = command == TR_COMMAND_REPLACE && event->of.request.body->past.version != 0;
     struct tr_request asked = {
-        .kind = command == TR_COMMAND_CREATE    ? OPERATION_CREATE
-                : command == TR_COMMAND_READ    ? OPERATION_READ
+        .kind = command == TR_COMMAND_CREATE                                  ? OPERATION_CREATE
+                : command == TR_COMMAND_READ                                  ? OPERATION_READ
                 : command == TR_COMMAND_REDRIVE || command == TR_COMMAND_FIRE ? OPERATION_PERFORM
-                : is_past                       ? OPERATION_RESTORE
-                                                : OPERATION_REPLACE,
+                : is_past                                                     ? OPERATION_RESTORE
+                                                                              : OPERATION_REPLACE,
         .token = event->of.request.token,
         .filter = command == TR_COMMAND_CREATE ? 0 : event->of.request.timer.replicas,
         .condition = event->of.request.condition,
@@ -161,8 +160,8 @@ static uint64_t fingerprint_of(const struct tr_timer_body *body, const struct tr
 {
     const uint64_t numbers[] = {body->interval_ms, body->repeat_ms, body->pops,
                                 body->at_ms,       body->factor,    body->tag_count};
-    const struct tr_span texts[] = {record->uri, record->opaque, record->content_type,
-                                    record->plan, body->own.name};
+    const struct tr_span texts[] = {record->uri, record->opaque, record->content_type, record->plan,
+                                    body->own.name};
     uint64_t hash = tr_hash_xxh3(numbers, sizeof numbers);
     for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++)
         hash = tr_hash_mix(hash ^ tr_hash_xxh3(texts[i].text, texts[i].size)) + i;
@@ -402,7 +401,7 @@ static void fire(const struct request *request)
 {
     if (has_older_member(request->timers))
         answer(request, TR_OLDER_MEMBER);
-    else if (!tr_log_extend(request->timers->log, request->out))
+    else if (!tr_log_extend(request->timers->log))
         answer(request, TR_TOO_MANY_WRITES);
     else if (admit(request, TR_REDRIVE_ROOM, false))
         begin_asking(request);

@@ -57,8 +57,9 @@ void tr_samples_send(struct tr_timers *timers, uint16_t index)
         struct tr_record record;
         tr_book_unpack(&timers->book, ref, &record);
         if ((record.head.flags & (TR_RECORD_TOMBSTONE | TR_RECORD_DEAD)) != 0 ||
-            record.head.key.part != 0 || record.head.instant_ms != 0 || tr_book_state(&timers->book, ref) != TR_STATE_ARMED ||
-            !tr_set_has(&record.head, 0) || !tr_set_has(&record.head, index))
+            record.head.key.part != 0 || record.head.instant_ms != 0 ||
+            tr_book_state(&timers->book, ref) != TR_STATE_ARMED || !tr_set_has(&record.head, 0) ||
+            !tr_set_has(&record.head, index))
             continue;
         tr_replication_send(timers->replication, index,
                             (struct tr_message){.kind = MESSAGE_OUTCOME, .key = record.head.key});

@@ -8,8 +8,8 @@
 #include "replication/set.h"
 #include "timers/store.h"
 
-#define PASS_SLICE 1024 /* pops that one step passes over */
-#define LOOK_SLICE 4096 /* records that one step looks at */
+#define PASS_SLICE  1024                /* pops that one step passes over */
+#define LOOK_SLICE  4096                /* records that one step looks at */
 #define PERIOD_MOST ((uint64_t)1 << 40) /* ms, of a cron expression, as far as that matters */
 
 /* ---- the clocks ---- */
@@ -81,8 +81,8 @@ static struct pop pop_of(const struct tr_timers *timers, const struct tr_record 
     const struct tr_head *head = &record->head;
     struct pop pop = {head->order.sequence, head->instant_ms, head->due_ms - head->lag_ms};
     if (is_by_wall(plan))
-        pop.own_ms = steady_of(timers, head->instant_ms +
-                                           jitter_of(plan, head->key.id, head->instant_ms));
+        pop.own_ms =
+            steady_of(timers, head->instant_ms + jitter_of(plan, head->key.id, head->instant_ms));
     else if (is_fired(head))
         pop.own_ms = head->instant_ms - (uint64_t)timers->log->offset_ms;
     return pop;
@@ -241,8 +241,7 @@ enum tr_result tr_schedule_first(const struct tr_timers *timers, const struct tr
         head->instant_ms = first_of_at(timers, body);
     tr_wall_ms nominal_ms = head->instant_ms;
     if (is_by_wall(plan)) {
-        head->due_ms =
-            steady_of(timers, nominal_ms + jitter_of(plan, head->key.id, nominal_ms));
+        head->due_ms = steady_of(timers, nominal_ms + jitter_of(plan, head->key.id, nominal_ms));
         /* What the client asked for is owed from now on. */
         if (head->due_ms < timers->time->steady_ms)
             head->due_ms = timers->time->steady_ms;
@@ -266,11 +265,13 @@ unsigned tr_schedule_ahead(const struct tr_timers *timers, const struct tr_recor
     if (has_next && record->head.order.attempt > 0)
         has_next = record->head.key.part == 0 && next_pop(timers, record, &plan, &pop);
     for (; has_next && count < most; count++) {
-        tr_steady_ms at_ms = is_fired(&record->head) && count == 0 ? record->head.due_ms : pop.own_ms;
+        tr_steady_ms at_ms =
+            is_fired(&record->head) && count == 0 ? record->head.due_ms : pop.own_ms;
         /* A millisecond is for rounding up. */
-        instants[count] = is_by_wall(&plan) && !(is_fired(&record->head) && count == 0)
-                              ? pop.instant_ms + jitter_of(&plan, record->head.key.id, pop.instant_ms)
-                              : wall_of(timers, at_ms);
+        instants[count] =
+            is_by_wall(&plan) && !(is_fired(&record->head) && count == 0)
+                ? pop.instant_ms + jitter_of(&plan, record->head.key.id, pop.instant_ms)
+                : wall_of(timers, at_ms);
         has_next = record->head.key.part == 0 && next_pop(timers, record, &plan, &pop);
     }
     return count;
@@ -358,7 +359,8 @@ static bool look_at(struct tr_timers *timers, tr_ref ref)
     struct tr_record record;
     struct tr_head head;
     tr_book_unpack(&timers->book, ref, &record);
-    if (timers->are_zones_new && state == TR_STATE_ARMED && has_other_instant(timers, &record, &head)) {
+    if (timers->are_zones_new && state == TR_STATE_ARMED &&
+        has_other_instant(timers, &record, &head)) {
         if (!tr_log_has_room(timers->log, TR_OUTCOME_ROOM + tr_log_record_bound(&record), false) ||
             !tr_replication_has_room(timers->replication, &record.head))
             return false;

@@ -57,8 +57,8 @@ static bool refuse_twice(struct tr_body_reader *reader, const char *object, stru
     return false;
 }
 
-
-bool tr_body_refuse_unknown(struct tr_body_reader *reader, const char *object, struct tr_body_names names)
+bool tr_body_refuse_unknown(struct tr_body_reader *reader, const char *object,
+                            struct tr_body_names names)
 {
     struct tr_span name = reader->json.text;
     for (unsigned i = 0; names.foreign != NULL && names.foreign[i] != NULL; i++) {

@@ -7,11 +7,13 @@
 static bool is_ours(struct tr_span name)
 {
     static const char *const ours[] = {
-        "Host",          "Content-Length",   "Transfer-Encoding", "Connection",
-        "Keep-Alive",    "Proxy-Connection", "TE",                "Trailer",
-        "Upgrade",       "Expect",           "Content-Type",      "X-Sequence-Number",
-        "X-Timer-ID",    "X-Timer-Version",  "X-Timer-Name",      "webhook-id",
-        "webhook-timestamp", "webhook-signature", "traceparent",  "tracestate",
+        "Host",        "Content-Length",    "Transfer-Encoding",
+        "Connection",  "Keep-Alive",        "Proxy-Connection",
+        "TE",          "Trailer",           "Upgrade",
+        "Expect",      "Content-Type",      "X-Sequence-Number",
+        "X-Timer-ID",  "X-Timer-Version",   "X-Timer-Name",
+        "webhook-id",  "webhook-timestamp", "webhook-signature",
+        "traceparent", "tracestate",
     };
     for (unsigned i = 0; i < sizeof ours / sizeof ours[0]; i++) {
         if (tr_span_equals_nocase(name, (struct tr_span){ours[i], strlen(ours[i])}))
@@ -187,9 +189,9 @@ static bool read_retry(struct tr_body_reader *reader)
             is_read = read_seconds(reader, "callback.http.retry.backoff-max", TR_BACKOFF_MOST, day,
                                    &plan->backoff_max_ms);
         else if (tr_span_equals(name, TR_SPAN("give-up-after")))
-            is_read = read_seconds(reader, "callback.http.retry.give-up-after", TR_GIVE_UP_MOST,
-                                   " must be seconds, above 0 and up to 30 days",
-                                   &plan->give_up_ms);
+            is_read =
+                read_seconds(reader, "callback.http.retry.give-up-after", TR_GIVE_UP_MOST,
+                             " must be seconds, above 0 and up to 30 days", &plan->give_up_ms);
         else
             is_read = tr_body_refuse_unknown(reader, "callback.http.retry",
                                              (struct tr_body_names){known, NULL});
@@ -214,8 +216,8 @@ static bool read_ce_type(struct tr_body_reader *reader)
 
 static bool read_http(struct tr_body_reader *reader)
 {
-    static const char *const known[] = {"uri",     "opaque", "content-type", "json", "method",
-                                        "headers", "timeout", "retry",       "ce-type", NULL};
+    static const char *const known[] = {"uri",     "opaque",  "content-type", "json",    "method",
+                                        "headers", "timeout", "retry",        "ce-type", NULL};
     static bool (*const read[])(struct tr_body_reader *) = {
         read_uri,     read_opaque,  read_type,  read_json,   read_method,
         read_headers, read_timeout, read_retry, read_ce_type};
@@ -230,10 +232,10 @@ static bool read_http(struct tr_body_reader *reader)
         while (known[i] != NULL &&
                !tr_span_equals(name, (struct tr_span){known[i], strlen(known[i])}))
             i++;
-        bool is_read = known[i] != NULL ? read[i](reader)
-                                        : tr_body_refuse_unknown(
-                                              reader, "callback.http",
-                                              (struct tr_body_names){known, NULL});
+        bool is_read = known[i] != NULL
+                           ? read[i](reader)
+                           : tr_body_refuse_unknown(reader, "callback.http",
+                                                    (struct tr_body_names){known, NULL});
         if (!is_read)
             return false;
     }

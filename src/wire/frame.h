@@ -19,8 +19,8 @@
 #endif
 
 #define TR_PLAN_VERSION 4 /* from it on: plans, instants, what is a timer's own, attempts */
-#define TR_FRAME_MAX ((size_t)4 << 20) /* bytes of a frame; most have less than 64 KiB */
-#define TR_BUCKETS   4096              /* of hashes of ids, by their first bits */
+#define TR_FRAME_MAX    ((size_t)4 << 20) /* bytes of a frame; most have less than 64 KiB */
+#define TR_BUCKETS      4096              /* of hashes of ids, by their first bits */
 
 enum tr_frame_kind {
     TR_FRAME_HELLO = 1,    /* who I am; the first on a link, each way */

@@ -359,8 +359,8 @@ bool tr_json_skip(struct tr_json *json, enum tr_json_token token)
 
 bool tr_json_raw(struct tr_json *json, struct tr_span *text)
 {
-    while (json->at < json->end && (*json->at == ' ' || *json->at == '\t' || *json->at == '\n' ||
-                                    *json->at == '\r'))
+    while (json->at < json->end &&
+           (*json->at == ' ' || *json->at == '\t' || *json->at == '\n' || *json->at == '\r'))
         json->at++;
     const char *start = json->at;
     json->is_raw = true;

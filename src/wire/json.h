@@ -40,7 +40,7 @@ struct tr_json {
     uint64_t in_object;
     unsigned depth;
     uint8_t expects;
-    bool is_raw; /* strings are checked, and left as they are written */
+    bool is_raw;         /* strings are checked, and left as they are written */
     struct tr_span text; /* of the key, string or number read last */
 };
 

@@ -9,7 +9,8 @@ void tr_log_repair_begin(struct tr_log_repair *repair, const struct tr_log_segme
                          size_t count, const uint8_t *store_id)
 {
     static const char nobody[] = {1, '-'}; /* an address of one byte: the next start has its own */
-    *repair = (struct tr_log_repair){.header = {.format = TR_LOG_FORMAT, .shard_count = 1, .node_count = 1}};
+    *repair = (struct tr_log_repair){
+        .header = {.format = TR_LOG_FORMAT, .shard_count = 1, .node_count = 1}};
     repair->header.nodes = (struct tr_span){nobody, sizeof nobody};
     repair->header.oldest = count > 0 ? segments[0].number : 0;
     memcpy(repair->header.store_id, store_id, TR_LOG_STORE_ID_SIZE);

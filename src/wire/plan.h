@@ -23,8 +23,8 @@
 #define TR_TRACE_SIZE        24   /* bytes: a trace's id, and its parent's */
 #define TR_TRACESTATE_MAX    512
 #define TR_CE_TYPE_MAX       128
-#define TR_CALL_TIMEOUT_MOST 60000    /* ms */
-#define TR_BACKOFF_MOST      86400000 /* ms */
+#define TR_CALL_TIMEOUT_MOST 60000      /* ms */
+#define TR_BACKOFF_MOST      86400000   /* ms */
 #define TR_GIVE_UP_MOST      2592000000 /* ms: 30 days */
 
 enum tr_timing {

@@ -23,7 +23,8 @@ static bool read_reliability(struct tr_body_reader *reader)
             return false;
         }
         if (!tr_span_equals(reader->json.text, TR_SPAN("replication-factor"))) {
-            if (!tr_body_refuse_unknown(reader, "reliability", (struct tr_body_names){known, foreign}))
+            if (!tr_body_refuse_unknown(reader, "reliability",
+                                        (struct tr_body_names){known, foreign}))
                 return false;
             continue;
         }
@@ -34,7 +35,7 @@ static bool read_reliability(struct tr_body_reader *reader)
         if (token != TR_JSON_NUMBER || !tr_json_whole(reader->json.text, TR_FACTOR_MAX, &factor) ||
             factor == 0)
             return tr_body_refuse(reader, "reliability.replication-factor",
-                          " must be a whole number from 1 to 255");
+                                  " must be a whole number from 1 to 255");
         reader->out->factor = (uint32_t)factor;
     }
     return is_done;
@@ -75,15 +76,17 @@ static bool read_tag(struct tr_body_reader *reader)
                 return tr_body_refuse_json(reader);
             if (token != TR_JSON_NUMBER || !tr_json_whole(reader->json.text, UINT32_MAX, &count))
                 return tr_body_refuse(reader, "statistics.tag-info.count",
-                              " must be a whole number from 0 to 4294967295");
-        } else if (!tr_body_refuse_unknown(reader, "statistics.tag-info", (struct tr_body_names){known, NULL})) {
+                                      " must be a whole number from 0 to 4294967295");
+        } else if (!tr_body_refuse_unknown(reader, "statistics.tag-info",
+                                           (struct tr_body_names){known, NULL})) {
             return false;
         }
     }
     if (!is_done)
         return false;
     if (name.text == NULL || name.size == 0 || name.size > TR_TAG_SIZE)
-        return tr_body_refuse(reader, "statistics.tag-info.type", " must be a string of 1 to 64 bytes");
+        return tr_body_refuse(reader, "statistics.tag-info.type",
+                              " must be a string of 1 to 64 bytes");
     return add_tag(reader, name, count);
 }
 
@@ -117,7 +120,8 @@ static bool read_statistics(struct tr_body_reader *reader)
     while (tr_body_next(reader, &members, &is_done)) {
         bool is_tags = tr_span_equals(reader->json.text, TR_SPAN("tag-info"));
         if (is_tags ? !read_tags(reader)
-                    : !tr_body_refuse_unknown(reader, "statistics", (struct tr_body_names){known, NULL}))
+                    : !tr_body_refuse_unknown(reader, "statistics",
+                                              (struct tr_body_names){known, NULL}))
             return false;
     }
     return is_done;
@@ -224,7 +228,8 @@ static bool read_past(struct tr_body_reader *reader)
 static bool read_key(struct tr_body_reader *reader)
 {
     return tr_body_string(reader, "idempotency-key", &reader->out->key) &&
-           (reader->out->key.size > 0 || tr_body_refuse(reader, "idempotency-key", " must not be empty"));
+           (reader->out->key.size > 0 ||
+            tr_body_refuse(reader, "idempotency-key", " must not be empty"));
 }
 
 static bool read_root(struct tr_body_reader *reader)

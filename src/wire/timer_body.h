@@ -29,7 +29,7 @@ struct tr_timer_body {
     tr_wall_ms at_ms;   /* of the first; 0: not given */
     struct tr_plan plan;
     struct tr_own own;
-    uint32_t factor;    /* 0: not given */
+    uint32_t factor; /* 0: not given */
     uint8_t tag_count;
     struct tr_span uri;
     struct tr_uri parts; /* of it */
@@ -46,7 +46,7 @@ struct tr_timer_body {
 struct tr_timer_limits {
     size_t opaque_max;
     uint64_t attempts_max; /* at a pop */
-    bool ignores_unknown; /* members that mean nothing; at the top they always are */
+    bool ignores_unknown;  /* members that mean nothing; at the top they always are */
 };
 
 /* Reads and checks a body, which is changed as it is read. False: `problem` says what is wrong. */

@@ -154,9 +154,9 @@ static bool read_jitter(struct tr_body_reader *reader)
 
 bool tr_body_read_timing(struct tr_body_reader *reader)
 {
-    static const char *const known[] = {"interval", "repeat-for", "count",   "at",     "until",
-                                        "cron",     "zone",       "gap",     "overlap", "missed",
-                                        "jitter",   NULL};
+    static const char *const known[] = {"interval", "repeat-for", "count",  "at",
+                                        "until",    "cron",       "zone",   "gap",
+                                        "overlap",  "missed",     "jitter", NULL};
     static bool (*const read[])(struct tr_body_reader *) = {
         read_interval, read_repeat, read_count,   read_at,     read_until, read_cron,
         read_zone,     read_gap,    read_overlap, read_missed, read_jitter};
@@ -173,10 +173,10 @@ bool tr_body_read_timing(struct tr_body_reader *reader)
         while (known[i] != NULL &&
                !tr_span_equals(name, (struct tr_span){known[i], strlen(known[i])}))
             i++;
-        bool is_read = known[i] != NULL ? read[i](reader)
-                                        : tr_body_refuse_unknown(
-                                              reader, "timing",
-                                              (struct tr_body_names){known, foreign});
+        bool is_read =
+            known[i] != NULL
+                ? read[i](reader)
+                : tr_body_refuse_unknown(reader, "timing", (struct tr_body_names){known, foreign});
         if (!is_read)
             return false;
     }
@@ -244,7 +244,8 @@ bool tr_body_check_timing(struct tr_body_reader *reader)
     if (out->plan.cron.size > 0)
         return check_cron(reader);
     if (reader->has_cron_members)
-        return tr_body_refuse(reader, "timing.cron", " is missing: zone, gap and overlap go with it");
+        return tr_body_refuse(reader, "timing.cron",
+                              " is missing: zone, gap and overlap go with it");
     if (!reader->has_interval && !reader->has_at)
         return tr_body_refuse(reader, "timing.interval", " is missing, as are at and cron");
     TR_ASSERT(reader->interval_floor < TR_INTERVAL_MAX);
@@ -252,7 +253,8 @@ bool tr_body_check_timing(struct tr_body_reader *reader)
     /* Up, so that it is never early; the end of the repeats down, so that none is after it. */
     out->interval_ms =
         reader->interval_floor + (reader->has_interval && !reader->is_interval_exact);
-    if (reader->has_count ? !repeat_by_count(reader) : reader->has_repeat && !repeat_by_time(reader))
+    if (reader->has_count ? !repeat_by_count(reader)
+                          : reader->has_repeat && !repeat_by_time(reader))
         return false;
     out->pops = out->repeat_ms == 0                ? 1
                 : out->repeat_ms == TR_REPEAT_EVER ? TR_REPEAT_EVER
