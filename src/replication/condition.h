@@ -19,14 +19,28 @@ static inline bool tr_condition_is_due(const struct tr_operation *operation)
 }
 
 /* `held` is NULL where nothing is. */
-bool tr_condition_holds(const struct tr_condition *condition, const struct tr_head *held);
+static inline bool tr_condition_holds(const struct tr_condition *condition,
+                                      const struct tr_head *held)
+{
+    bool is_there = held != NULL && (held->flags & TR_RECORD_TOMBSTONE) == 0;
+    switch (condition->when) {
+    case TR_WHEN_ANY:
+        return true;
+    case TR_WHEN_ABSENT:
+        return !is_there;
+    case TR_WHEN_THERE:
+        return is_there;
+    case TR_WHEN_SAME:
+        break;
+    }
+    bool is_dead = is_there && (held->flags & TR_RECORD_DEAD) != 0;
+    uint64_t pop = !is_there ? 0 : held->key.part > 0 ? held->key.part : held->order.sequence;
+    return is_there && held->order.version == condition->version && pop == condition->sequence &&
+           held->order.attempt == condition->attempt && is_dead == condition->is_dead;
+}
 
 /* What a node holds is heard of. */
 void tr_condition_hear(struct tr_operation *operation, const struct tr_head *held);
-
-/* All have been heard. True: the request is over, and was answered. */
-bool tr_condition_decide(struct tr_replication *replication, struct tr_operation *operation,
-                         bool is_known, struct tr_effects *out);
 
 /* Whether another one for the same record is under way here. */
 bool tr_condition_is_busy(const struct tr_replication *replication,
@@ -36,20 +50,8 @@ bool tr_condition_is_busy(const struct tr_replication *replication,
 uint16_t tr_condition_place(const struct tr_replication *replication, tr_timer_id id,
                             uint32_t factor);
 
-/* Has another node decide. */
-void tr_condition_pass_on(struct tr_replication *replication, struct tr_operation *operation,
-                          uint16_t member);
-
-/* Another node has passed one on to this one. */
-void tr_condition_passed(struct tr_replication *replication, uint16_t peer,
-                         const struct tr_frame_pass *pass, struct tr_whole *whole,
-                         struct tr_effects *out);
-
-/* The node that it was passed on to has answered. */
-void tr_condition_answered(struct tr_replication *replication, struct tr_operation *operation,
-                           uint16_t member, enum tr_frame_result result, struct tr_effects *out);
-
 /* How a result is told to the node that has passed the request on, and back. */
 enum tr_frame_result tr_condition_tell(enum tr_result result, bool is_replayed);
+enum tr_result tr_condition_hear_result(enum tr_frame_result result);
 
 #endif

@@ -185,6 +185,18 @@ bool tr_operation_has_open(const struct tr_replication *replication,
 
 /* ---- what comes back ---- */
 
+/* The node that it was passed on to has answered. */
+static void passed_answered(struct tr_replication *replication, struct tr_operation *operation,
+                            uint16_t member, enum tr_frame_result result, struct tr_effects *out)
+{
+    TR_ASSERT(operation->stage == STAGE_PASSED);
+    if (!tr_operation_is_open(operation, member))
+        return;
+    operation->is_replayed = result == TR_RESULT_REPLAYED;
+    tr_operation_reply(replication, operation, tr_condition_hear_result(result), out);
+    tr_operation_end(replication, operation);
+}
+
 void tr_operation_answered(struct tr_replication *replication, uint64_t number, uint16_t member,
                            enum tr_frame_result result, const struct tr_whole *held,
                            struct tr_effects *out)
@@ -194,7 +206,7 @@ void tr_operation_answered(struct tr_replication *replication, uint64_t number, 
     if (operation == NULL || operation->stage == STAGE_YIELDING)
         return; /* of one that yields nothing was sent under its new number */
     if (operation->stage == STAGE_PASSED)
-        tr_condition_answered(replication, operation, member, result, out);
+        passed_answered(replication, operation, member, result, out);
     else if (operation->stage == STAGE_READING)
         tr_read_answered(replication, operation, member, result, held, out);
     else if (operation->stage == STAGE_WRITING)
@@ -240,6 +252,21 @@ static struct tr_operation *take(struct tr_replication *replication)
     return NULL;
 }
 
+static void pass_on(struct tr_replication *replication, struct tr_operation *operation,
+                    uint16_t member)
+{
+    TR_ASSERT(tr_is_other(replication, member) && operation->record != TR_ARENA_NONE);
+    tr_cover(replication->trial, RULE_PASSED_ON);
+    operation->stage = STAGE_PASSED;
+    tr_operation_open(operation, member);
+    tr_replication_send(replication, member,
+                        (struct tr_message){
+                            .kind = MESSAGE_PASS,
+                            .operation = operation->number,
+                            .key.id = operation->id,
+                        });
+}
+
 /* A request with a condition, or a key: here, or where all such requests for its record go. */
 static void begin_decided(struct tr_replication *replication, struct tr_operation *operation,
                           const struct tr_whole *record, struct tr_effects *out)
@@ -257,7 +284,7 @@ static void begin_decided(struct tr_replication *replication, struct tr_operatio
         tr_operation_reply(replication, operation, refusal, out);
         tr_operation_end(replication, operation);
     } else if (!is_here) {
-        tr_condition_pass_on(replication, operation, place);
+        pass_on(replication, operation, place);
     } else {
         tr_read_begin(replication, operation);
         tr_read_conclude(replication, operation, false, out);
@@ -314,6 +341,35 @@ void tr_operation_begin(struct tr_replication *replication, const struct tr_requ
     }
     tr_read_begin(replication, operation);
     tr_read_conclude(replication, operation, false, out);
+}
+
+void tr_operation_passed(struct tr_replication *replication, uint16_t peer,
+                         const struct tr_frame_pass *pass, struct tr_whole *whole,
+                         struct tr_effects *out)
+{
+    TR_ASSERT(tr_is_other(replication, peer));
+    struct tr_head *head = &whole->head;
+    bool is_sound = head->factor > 0 && head->key.part == 0 &&
+                    replication->store->fits(replication->store->context, whole) &&
+                    replication->store->is_sound(replication->store->context, whole);
+    bool may = is_sound && replication->is_serving && replication->log->is_running &&
+               replication->cluster->view.count > 0 &&
+               tr_replication_has_room_for(replication, whole);
+    head->replicas = (struct tr_set){.count = 1};
+    head->from = (struct tr_from){.count = 0};
+    head->segment = 0;
+    if (!may) {
+        struct tr_head named = {.key = head->key};
+        tr_replication_answer(replication, peer, pass->operation, &named, TR_RESULT_FULL);
+        return;
+    }
+    struct tr_request request = {
+        .kind = pass->is_keyed ? OPERATION_CREATE : OPERATION_REPLACE,
+        .condition = pass->condition,
+        .peer = peer,
+        .peer_operation = pass->operation,
+    };
+    tr_operation_begin(replication, &request, whole, out);
 }
 
 void tr_operation_unpack_shown(const struct tr_replication *replication, uint32_t index,

@@ -119,6 +119,11 @@ void tr_operation_dropped(struct tr_replication *replication, uint64_t number, u
 bool tr_operation_record(const struct tr_replication *replication, uint64_t number,
                          struct tr_whole *whole, enum tr_write_mode *mode);
 
+/* Another node has passed a request on to this one, which is to decide it. */
+void tr_operation_passed(struct tr_replication *replication, uint16_t peer,
+                         const struct tr_frame_pass *pass, struct tr_whole *whole,
+                         struct tr_effects *out);
+
 /* What is passed on to the node that decides. False: it is over. */
 bool tr_operation_passed_on(const struct tr_replication *replication, uint64_t number,
                             struct tr_whole *whole, struct tr_frame_pass *pass);

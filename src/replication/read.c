@@ -193,6 +193,33 @@ static void answer_read(struct tr_replication *replication, struct tr_operation 
     tr_operation_end(replication, operation);
 }
 
+static enum tr_result decide(const struct tr_operation *operation, bool is_known)
+{
+    const struct tr_head *best = operation->has_best ? &operation->best : NULL;
+    if (best == NULL && !is_known)
+        return TR_NO_ANSWER; /* who may hold it does not say */
+    if (!operation->is_keyed)
+        return tr_condition_holds(&operation->condition, best) ? TR_DONE : TR_CONDITION_FAILED;
+    bool is_other = best != NULL && best->fingerprint != 0 && operation->fingerprint != 0 &&
+                    best->fingerprint != operation->fingerprint;
+    return is_other ? TR_KEY_REUSED : TR_DONE;
+}
+
+/* All have been heard. True: the request is over, and was answered. */
+static bool decide_over(struct tr_replication *replication, struct tr_operation *operation,
+                        bool is_known, struct tr_effects *out)
+{
+    enum tr_result result = decide(operation, is_known);
+    bool is_replayed = result == TR_DONE && operation->is_keyed && operation->has_best;
+    if (result == TR_DONE && !is_replayed)
+        return false;
+    tr_cover(replication->trial, is_replayed ? RULE_REPLAYED : RULE_CONDITION_FAILED);
+    operation->is_replayed = is_replayed;
+    tr_operation_reply(replication, operation, result, out);
+    tr_operation_end(replication, operation);
+    return true;
+}
+
 void tr_read_conclude(struct tr_replication *replication, struct tr_operation *operation,
                       bool is_over, struct tr_effects *out)
 {
@@ -225,7 +252,7 @@ void tr_read_conclude(struct tr_replication *replication, struct tr_operation *o
         tr_operation_end(replication, operation);
         return;
     }
-    if (tr_condition_decide(replication, operation, is_known(replication, operation), out))
+    if (decide_over(replication, operation, is_known(replication, operation), out))
         return;
     if (operation->kind == OPERATION_PERFORM) {
         operation->condition.when = TR_WHEN_ANY; /* it held */

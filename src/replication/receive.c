@@ -4,7 +4,6 @@
 #include "cluster/member.h"
 #include "replication/acknowledge.h"
 #include "replication/antientropy.h"
-#include "replication/condition.h"
 #include "replication/drop.h"
 #include "replication/hold.h"
 #include "replication/operation.h"
@@ -56,7 +55,7 @@ static void hear_passes(struct tr_replication *replication, uint16_t peer, struc
             return;
         }
         read_names(replication, &whole.head, &names);
-        tr_condition_passed(replication, peer, &pass, &whole, out);
+        tr_operation_passed(replication, peer, &pass, &whole, out);
     }
 }
 

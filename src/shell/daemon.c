@@ -573,7 +573,9 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     daemon->pops = tr_pop_ring_open((size_t)daemon->config.pops_kept);
     daemon->caller = daemon->server == NULL || daemon->pops == NULL ? NULL : tr_caller_open(daemon);
     daemon->links = daemon->caller == NULL ? NULL : tr_links_open(daemon);
-    daemon->gather = daemon->links == NULL ? NULL : tr_gather_open(daemon);
+    static const struct tr_gather_calls calls = {
+        .has = tr_server_has, .answer = tr_server_answer_page, .refuse = tr_server_answer_problem};
+    daemon->gather = daemon->links == NULL ? NULL : tr_gather_open(daemon, &calls);
     if (daemon->gather == NULL)
         return 1;
     if (!recover(daemon))

@@ -18,6 +18,12 @@ uint64_t tr_boot_us(void)
     return tr_clock_us(CLOCK_BOOTTIME);
 }
 
+uint64_t tr_daemon_clock_us(const struct tr_daemon *daemon)
+{
+    const struct tr_test_clock *clock = &daemon->test_clock;
+    return clock->is_frozen ? clock->frozen_us : tr_boot_us() + clock->skew_us;
+}
+
 void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event)
 {
     TR_ASSERT(!daemon->is_stepping);

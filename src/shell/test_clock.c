@@ -12,12 +12,6 @@
 
 #define BODY_MAX 512
 
-uint64_t tr_daemon_clock_us(const struct tr_daemon *daemon)
-{
-    const struct tr_test_clock *clock = &daemon->test_clock;
-    return clock->is_frozen ? clock->frozen_us : tr_boot_us() + clock->skew_us;
-}
-
 void tr_test_clock_start(struct tr_daemon *daemon)
 {
     daemon->test_clock.is_on = true;

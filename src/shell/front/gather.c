@@ -3,7 +3,7 @@
 
 #include "http/http.h"
 #include "shell/address.h"
-#include "shell/front/server.h"
+#include "shell/front/connection.h"
 #include "shell/names.h"
 
 #include <stdlib.h>
@@ -41,6 +41,7 @@ struct fetch {
 
 struct tr_gather {
     struct tr_daemon *daemon;
+    struct tr_gather_calls calls;
     struct tr_names *names;
     uv_timer_t look;
     struct fetch *fetches;
@@ -74,14 +75,14 @@ static void fail(struct fetch *fetch)
 {
     struct tr_problem problem;
     if (fetch->done != NULL) {
-        if (tr_server_has(fetch->gather->daemon->server, fetch->token))
+        if (fetch->gather->calls.has(fetch->gather->daemon->server, fetch->token))
             fetch->done(fetch->context, (struct tr_span){NULL, 0});
         end(fetch);
         return;
     }
     tr_problem_set(&problem, 503, "a node of the cluster did not answer, ask again: ", fetch->name,
                    NULL);
-    tr_server_answer_problem(fetch->gather->daemon->server, fetch->token, &problem);
+    fetch->gather->calls.refuse(fetch->gather->daemon->server, fetch->token, &problem);
     end(fetch);
 }
 
@@ -116,7 +117,7 @@ static void pass_on(struct fetch *fetch, struct tr_span body)
         body.size -= TAIL - 1;
     }
     if (fetch->done != NULL) {
-        if (tr_server_has(fetch->gather->daemon->server, fetch->token))
+        if (fetch->gather->calls.has(fetch->gather->daemon->server, fetch->token))
             fetch->done(fetch->context, body);
         end(fetch);
         return;
@@ -125,8 +126,8 @@ static void pass_on(struct fetch *fetch, struct tr_span body)
     struct tr_writer cursor = tr_writer_on(bytes, sizeof bytes);
     put_cursor(&cursor, fetch, own);
     tr_put_text(&cursor, "}\n");
-    tr_server_answer_page(fetch->gather->daemon->server, fetch->token, body,
-                          (struct tr_span){(const char *)bytes, cursor.size});
+    fetch->gather->calls.answer(fetch->gather->daemon->server, fetch->token, body,
+                                (struct tr_span){(const char *)bytes, cursor.size});
     end(fetch);
 }
 
@@ -275,7 +276,7 @@ static void end_abandoned(struct tr_gather *gather)
     struct fetch *next = NULL;
     for (struct fetch *fetch = gather->fetches; fetch != NULL; fetch = next) {
         next = fetch->next;
-        if (!tr_server_has(gather->daemon->server, fetch->token))
+        if (!gather->calls.has(gather->daemon->server, fetch->token))
             end(fetch);
     }
 }
@@ -297,7 +298,7 @@ static bool find_own(const struct tr_gather *gather, struct sockaddr_storage *ad
 {
     const char *host = gather->daemon->config.bind_address;
     host = strcmp(host, "0.0.0.0") == 0 ? "127.0.0.1" : strcmp(host, "::") == 0 ? "::1" : host;
-    *port = (uint16_t)tr_server_port(gather->daemon->server);
+    *port = (uint16_t)gather->daemon->server->port;
     return tr_address_parse(host, *port, address);
 }
 
@@ -345,10 +346,10 @@ void tr_gather_page(struct tr_gather *gather, uint64_t token, const struct tr_ap
         struct tr_problem problem;
         tr_problem_set(&problem, 503, "too many requests at once", NULL);
         if (place >= count)
-            tr_server_answer_page(gather->daemon->server, token, TR_SPAN("{\"timers\":[]"),
-                                  TR_SPAN("}\n"));
+            gather->calls.answer(gather->daemon->server, token, TR_SPAN("{\"timers\":[]"),
+                                 TR_SPAN("}\n"));
         else
-            tr_server_answer_problem(gather->daemon->server, token, &problem);
+            gather->calls.refuse(gather->daemon->server, token, &problem);
         free(fetch);
         return;
     }
@@ -400,12 +401,13 @@ bool tr_gather_ask(struct tr_gather *gather, uint64_t token, uint16_t place, str
     return true;
 }
 
-struct tr_gather *tr_gather_open(struct tr_daemon *daemon)
+struct tr_gather *tr_gather_open(struct tr_daemon *daemon, const struct tr_gather_calls *calls)
 {
     struct tr_gather *gather = calloc(1, sizeof *gather);
     if (gather == NULL)
         return NULL;
     gather->daemon = daemon;
+    gather->calls = *calls;
     gather->names = tr_names_new(&daemon->loop);
     uv_timer_init(&daemon->loop, &gather->look);
     gather->look.data = gather;

@@ -12,8 +12,16 @@
 #include "http/api.h"
 #include "shell/daemon.h"
 
+/* Whom it answers: the server, which is above it. */
+struct tr_gather_calls {
+    bool (*has)(struct tr_server *server, uint64_t token); /* the client is still there */
+    void (*answer)(struct tr_server *server, uint64_t token, struct tr_span body,
+                   struct tr_span end);
+    void (*refuse)(struct tr_server *server, uint64_t token, const struct tr_problem *problem);
+};
+
 /* NULL: no memory. */
-struct tr_gather *tr_gather_open(struct tr_daemon *daemon);
+struct tr_gather *tr_gather_open(struct tr_daemon *daemon, const struct tr_gather_calls *calls);
 
 /* Asks for a page; the server gets it for the request `token`, now or later. */
 void tr_gather_page(struct tr_gather *gather, uint64_t token, const struct tr_api_request *query);

@@ -53,7 +53,7 @@ void tr_http_reread(struct tr_server *server)
         event.of.request.token = list[i].token;
         event.of.request.command = TR_COMMAND_READ;
         event.of.request.timer = list[i].timer;
-        if (tr_server_has(server, list[i].token))
+        if (tr_connection_of(server, list[i].token) != NULL)
             tr_daemon_step(server->daemon, &event);
     }
     free(list);
