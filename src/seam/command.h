@@ -29,8 +29,9 @@ struct tr_query {
     bool has_cursor;
     bool wants_dead;
     bool wants_retrying;
-    bool wants_any;  /* whatever its state */
-    bool wants_held; /* all timers that this node holds, for a backup */
+    bool wants_any;   /* whatever its state */
+    bool wants_whole; /* timers, and no pops of them that have split off */
+    bool wants_held;  /* all timers that this node holds, for a backup */
     bool has_view;
     uint64_t cursor;
     uint64_t sequence;  /* 0: all of them */

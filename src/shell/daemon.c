@@ -323,6 +323,7 @@ static void fill_node_config(const struct tr_config *config, struct tr_node_conf
     *node = (struct tr_node_config){
         .address = {config->localhost, strlen(config->localhost)},
         .has_log = config->has_disk,
+        .has_spare = true,
         .is_always_synced = config->sync == TR_SYNC_ALWAYS,
         .segment_size = config->segment_size,
         .opaque_max = config->opaque_max,

@@ -123,7 +123,7 @@ static bool read_target(const struct tr_daemon *daemon, struct tr_span body, uin
     if (tr_span_equals(name, TR_SPAN("by")) && token == TR_JSON_NUMBER &&
         tr_json_thousandths(value, &ms, &is_exact) && ms < TR_INTERVAL_MAX) {
         *target_us = tr_daemon_clock_us(daemon) + ms * 1000;
-        return true;
+        return (*target_us + daemon->wall_base_us) / 1000 <= TR_TIME_MAX / 2;
     }
     if (!tr_span_equals(name, TR_SPAN("to")) || token != TR_JSON_STRING ||
         !tr_instant_parse(value, &ms) || ms > TR_TIME_MAX)

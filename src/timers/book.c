@@ -635,6 +635,17 @@ tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_head *he
     return placed;
 }
 
+bool tr_book_can_update(const struct tr_book *book, tr_ref ref, const struct tr_head *head)
+{
+    struct tr_record old;
+    struct texts texts;
+    uint8_t packed[HEAD_MAX];
+    unpack(book, ref, &old, &texts);
+    old.head.instant_ms = head->instant_ms;
+    size_t full = full_size(&old, pack_head(&old, &texts, packed));
+    return full <= tr_arena_capacity(book->arena, ref) || !tr_arena_is_tight(book->arena);
+}
+
 void tr_book_remove(struct tr_book *book, tr_ref ref)
 {
     TR_ASSERT(ref != TR_ARENA_NONE);

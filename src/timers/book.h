@@ -45,6 +45,9 @@ tr_ref tr_book_replace(struct tr_book *book, tr_ref ref, const struct tr_record 
  * that no longer moves comes from nowhere. */
 tr_ref tr_book_update(struct tr_book *book, tr_ref ref, const struct tr_head *head);
 
+/* Whether an update by this head can be had without the reserve. */
+bool tr_book_can_update(const struct tr_book *book, tr_ref ref, const struct tr_head *head);
+
 void tr_book_remove(struct tr_book *book, tr_ref ref);
 
 /* TR_ARENA_NONE if there is none. */

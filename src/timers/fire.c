@@ -35,6 +35,8 @@ unsigned tr_fire_timer(struct tr_timers *timers, tr_timer_id id, struct tr_waiti
     }
     struct tr_head head = record.head;
     tr_schedule_pull(timers, &record, &head);
+    if (!tr_book_can_update(&timers->book, ref, &head))
+        return 0;
     head.order.moves = tr_next_move(head.order.moves, timers->cluster->stamp_node);
     tr_timers_forget_entry(timers, ref);
     ref = tr_book_update(&timers->book, ref, &head);

@@ -59,6 +59,8 @@ static bool is_listed(const struct tr_timers *timers, tr_ref ref, const struct t
     if (!is_first_up(timers, &record))
         return false;
     bool is_retrying = record.head.order.attempt > 0 || record.head.key.part > 0;
+    if (query->wants_whole && record.head.key.part > 0)
+        return false;
     bool is_part = record.head.key.part > 0 && !query->wants_dead && !query->wants_any;
     if (query->wants_retrying ? !is_retrying : is_part)
         return false;

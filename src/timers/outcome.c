@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "timers/outcome.h"
 
+#include "cluster/clock.h"
+#include "cluster/clock.h"
 #include "log/batch.h"
 #include "pops/destination.h"
 #include "pops/flight.h"
@@ -98,7 +100,8 @@ static bool split(struct tr_timers *timers, const struct tr_record *record, stru
     struct tr_record part = *record;
     part.head.key.part = record->head.order.sequence;
     part.head.order.sequence = 0;
-    part.head.flags = (uint8_t)(record->head.flags & (TR_RECORD_DEAD | TR_RECORD_MOVING));
+    part.head.flags =
+        (uint8_t)(record->head.flags & (TR_RECORD_DEAD | TR_RECORD_MOVING | TR_RECORD_FIRED));
     tr_cover(timers->trial, RULE_SPLIT_OFF);
     tr_ref old = tr_book_find(&timers->book, &part.head.key);
     if (old != TR_ARENA_NONE) { /* a dead one of an older version */

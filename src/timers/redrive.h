@@ -6,7 +6,7 @@
 #include "timers/timers.h"
 
 /* Bytes of the log that a change of all failed pops of a timer takes. */
-#define TR_REDRIVE_ROOM ((size_t)(TR_PARTS_MAX + 1) * 80)
+#define TR_REDRIVE_ROOM ((size_t)(TR_PARTS_MAX + 1) * 192)
 
 bool tr_redrive_has_room(const struct tr_timers *timers);
 

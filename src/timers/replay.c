@@ -86,6 +86,7 @@ static void apply_short(struct tr_timers *timers, const struct tr_head *head)
     tr_ref ref = find_held(timers, head, &held);
     if (ref == TR_ARENA_NONE || held.head.order.version != head->order.version)
         return;
+    timers->log->is_extended |= head->instant_ms != 0;
     tr_timers_count(timers, &held.head, -1);
     ref = tr_book_update(&timers->book, ref, head);
     TR_ASSERT(ref != TR_ARENA_NONE);

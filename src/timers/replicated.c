@@ -172,26 +172,35 @@ static void strip(struct tr_whole *whole)
 
 /* ---- as bytes ---- */
 
+/* What is advice in the log goes with it, as an entry behind it. */
 static size_t pack_bound(const struct tr_whole *whole)
 {
     struct tr_record record;
     tr_record_from_whole(whole, &record);
-    return tr_log_record_bound(&record);
+    return tr_log_record_bound(&record) + TR_ADVICE_SIZE;
 }
 
 static size_t pack(const struct tr_whole *whole, struct tr_writer *writer)
 {
     struct tr_record record;
     tr_record_from_whole(whole, &record);
-    return tr_log_put_record(writer, &record);
+    size_t size = tr_log_put_record(writer, &record);
+    if (record.head.fingerprint != 0 || record.head.attempt.at_ms != 0)
+        size += tr_log_put_advice(writer, &record.head, record.head.fingerprint);
+    return size;
 }
 
 static void unpack(const uint8_t *bytes, size_t size, struct tr_whole *whole)
 {
     struct tr_log_entry entry = {0};
+    struct tr_log_entry advice = {0};
     struct tr_reader reader = tr_reader_on(bytes, size);
     enum tr_log_get_status status = tr_log_get(&reader, &entry);
     TR_ASSERT(status == TR_LOG_GET_ONE && entry.type == TR_LOG_RECORD);
+    if (tr_log_get(&reader, &advice) == TR_LOG_GET_ONE && advice.type == TR_LOG_ADVICE) {
+        entry.record.head.fingerprint = advice.record.head.fingerprint;
+        entry.record.head.attempt = advice.record.head.attempt;
+    }
     tr_record_to_whole(&entry.record, whole);
 }
 
@@ -255,7 +264,11 @@ static bool may_store(void *context, const struct tr_whole *whole)
     const struct tr_timers *timers = context;
     struct tr_record record;
     tr_record_from_whole(whole, &record);
-    return !tr_record_is_extended(&record) || tr_log_extend(timers->log);
+    if (!tr_record_is_extended(&record))
+        return true;
+    tr_ref ref = tr_book_find(&timers->book, &record.head.key);
+    bool has_memory = ref == TR_ARENA_NONE || tr_book_can_update(&timers->book, ref, &record.head);
+    return has_memory && tr_log_extend(timers->log);
 }
 
 /* ---- for clients ---- */

@@ -272,7 +272,8 @@ static void inherit_key(const struct tr_timers *timers, tr_ref ref, struct tr_re
 static bool has_other_name(const struct tr_record *held, struct tr_span name)
 {
     struct tr_own own;
-    return name.size > 0 && tr_own_get(held->own, &own) && !tr_span_equals(own.name, name);
+    return name.size > 0 && tr_own_get(held->own, &own) && own.name.size > 0 &&
+           !tr_span_equals(own.name, name);
 }
 
 static void replace(const struct request *request)

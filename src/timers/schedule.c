@@ -10,6 +10,7 @@
 
 #define PASS_SLICE  1024                /* pops that one step passes over */
 #define LOOK_SLICE  4096                /* records that one step looks at */
+#define WALL_MOST   (TR_TIME_MAX / 2)   /* what is due later is due then: the year 6429 */
 #define PERIOD_MOST ((uint64_t)1 << 40) /* ms, of a cron expression, as far as that matters */
 
 /* ---- the clocks ---- */
@@ -18,6 +19,7 @@
 static tr_steady_ms steady_of(const struct tr_timers *timers, tr_wall_ms at_ms)
 {
     const struct tr_time *time = timers->time;
+    at_ms = at_ms < WALL_MOST ? at_ms : WALL_MOST;
     if (at_ms >= time->wall_ms)
         return time->steady_ms + (at_ms - time->wall_ms) + timers->config.begun_ms;
     uint64_t late_ms = time->wall_ms - at_ms;

@@ -104,7 +104,7 @@ static void get_member(struct tr_reader *reader, uint64_t member, struct tr_plan
         plan->is_json = get_number(reader, 1) == 1;
         return;
     case JITTER:
-        plan->jitter_ms = get_number(reader, TR_TIME_MAX);
+        plan->jitter_ms = get_number(reader, TR_TIME_MAX / 256);
         return;
     case UNTIL:
         plan->until_ms = get_number(reader, TR_TIME_MAX);

@@ -4,6 +4,9 @@
 #include "calendar/date.h"
 #include "wire/body_reader.h"
 
+#define INSTANT_MOST (TR_TIME_MAX / 2) /* the year 6429 */
+#define JITTER_MOST  ((uint64_t)366 * 86400000)
+
 static bool read_duration(struct tr_body_reader *reader, const char *path, uint64_t *floor,
                           bool *is_exact)
 {
@@ -58,7 +61,7 @@ static bool read_instant(struct tr_body_reader *reader, const char *path, tr_wal
     struct tr_span text = {NULL, 0};
     if (!tr_body_string(reader, path, &text))
         return false;
-    if (!tr_instant_parse(text, at_ms) || *at_ms > TR_TIME_MAX)
+    if (!tr_instant_parse(text, at_ms) || *at_ms > INSTANT_MOST)
         return tr_body_refuse(reader, path, " must be an instant, as 2026-11-19T08:30:00Z");
     *at_ms = *at_ms > 0 ? *at_ms : 1; /* 0 is none */
     return true;
@@ -149,7 +152,9 @@ static bool read_missed(struct tr_body_reader *reader)
 static bool read_jitter(struct tr_body_reader *reader)
 {
     bool is_exact = false;
-    return read_duration(reader, "timing.jitter", &reader->out->plan.jitter_ms, &is_exact);
+    return read_duration(reader, "timing.jitter", &reader->out->plan.jitter_ms, &is_exact) &&
+           (reader->out->plan.jitter_ms <= JITTER_MOST ||
+            tr_body_refuse(reader, "timing.jitter", " must be at most a year"));
 }
 
 bool tr_body_read_timing(struct tr_body_reader *reader)

@@ -62,7 +62,7 @@ def post(node, body):
 
 def standing(node, location):
     """A timer without what depends on the moment and on the node that is asked; copies of it are due some milliseconds apart."""
-    shown = {name: value for name, value in node.json(location).items() if name not in ("id", "next-pop-in-ms", "replicas")}
+    shown = {name: value for name, value in node.json(location).items() if name not in ("id", "next-pops")}
     due = datetime.datetime.fromisoformat(shown.pop("next-pop").replace("Z", "+00:00"))
     return {**shown, "due": due.timestamp()}
 

@@ -63,7 +63,7 @@ class Stranger:
         body, self.buffer = self.buffer[4 : 4 + size], self.buffer[4 + size :]
         return body
 
-    def call(self, own, version=2, nonce=b"n" * 32, to=None):
+    def call(self, own, version=4, nonce=b"n" * 32, to=None):
         self.own, self.nonce, self.version = own.encode(), nonce, version
         self.send(b"\x01" + varint(version) + span(self.own) + span((to or self.node.address).encode()) + nonce)
         return self.read()

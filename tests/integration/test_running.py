@@ -233,7 +233,7 @@ def test_status_and_bench(node):
 @pytest.mark.parametrize(
     "arguments,message",
     [
-        (["timer"], "add, get"),
+        (["timer"], "add, set, get"),
         (["timer", "add"], "--in"),
         (["timer", "add", "--in", "soon", "--to", "http://h"], "no duration"),
         (["timer", "get"], "which timer"),

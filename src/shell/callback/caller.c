@@ -264,8 +264,10 @@ static void link_by_deadline(struct tr_caller *caller, struct tr_call *call)
     call->next = after->next;
     after->next->previous = call;
     after->next = call;
+    uint64_t now_ms = tr_caller_now_ms();
+    uint64_t left_ms = call->deadline_ms > now_ms ? call->deadline_ms - now_ms : 0;
     if (caller->calls.next == call)
-        uv_timer_start(&caller->deadline, on_deadline, call->deadline_ms - tr_caller_now_ms(), 0);
+        uv_timer_start(&caller->deadline, on_deadline, left_ms, 0);
 }
 
 void tr_caller_fire(struct tr_caller *caller, const struct tr_effect *effect)

@@ -34,10 +34,11 @@ struct tr_answer {
 
 /* What the client has asked for besides, in a request whose answer comes later. */
 enum tr_want {
-    TR_WANT_NOW = 1,   /* what changes by itself, too */
-    TR_WANT_TIMER = 2, /* of a write: the timer, as it is then */
-    TR_WANT_FRESH = 4, /* nothing, if it is as the client has seen it */
-    TR_WANT_AGAIN = 8, /* the timer was set, and is read to be shown */
+    TR_WANT_NOW = 1,       /* what changes by itself, too */
+    TR_WANT_TIMER = 2,     /* of a write: the timer, as it is then */
+    TR_WANT_FRESH = 4,     /* nothing, if it is as the client has seen it */
+    TR_WANT_AGAIN = 8,     /* the timer was set, and is read to be shown; */
+    TR_WANT_REPLAYED = 16, /* it had been set before */
 };
 
 void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,

@@ -37,6 +37,7 @@ struct tr_bulk {
     uint64_t count; /* of what was done, or matched */
     uint64_t moved_ms;
     uint64_t again_ms;
+    uint64_t nodes; /* which were up at the beginning */
     uint16_t place; /* of the next node that is asked */
     bool is_asking; /* one is */
     bool is_over;
@@ -163,6 +164,11 @@ static void ask_next_node(struct tr_bulk *bulk)
     uint8_t line[7680];
     struct tr_writer out = tr_writer_on(line, sizeof line);
     const struct tr_query *query = &bulk->route.query;
+    if (tr_gather_nodes(gather) !=
+        bulk->nodes) { /* those that are up list for those that are not */
+        stop(bulk, 503, "a node of the cluster has come or gone meanwhile: ask again");
+        return;
+    }
     uint16_t place = tr_gather_next(gather, bulk->place);
     bulk->place = place;
     if (place == UINT16_MAX)
@@ -214,13 +220,14 @@ static void answer(struct tr_bulk *bulk)
     tr_http_render(connection, bulk->number);
 }
 
-/* One slice in a turn: what is due goes before it. */
-static void run(struct tr_bulk *bulk)
+/* One slice of one run in a turn: what is due goes before it. */
+static void run(struct tr_bulk *bulk, bool may_walk)
 {
     struct tr_daemon *daemon = bulk->server->daemon;
     if (bulk->again > 0 && uv_now(&daemon->loop) >= bulk->again_ms)
         ask_again(bulk);
-    if (bulk->cursor != UINT64_MAX && bulk->again == 0 && bulk->under_way < UNDER_WAY_MAX)
+    if (may_walk && bulk->cursor != UINT64_MAX && bulk->again == 0 &&
+        bulk->under_way < UNDER_WAY_MAX)
         walk(bulk);
     if (bulk->cursor != UINT64_MAX || bulk->under_way > 0 || bulk->again > 0 || bulk->is_asking)
         return;
@@ -248,12 +255,13 @@ void tr_bulks_run(struct tr_server *server)
     bool is_waiting = false;
     while (*link != NULL) {
         struct tr_bulk *bulk = *link;
+        bool is_walk = bulk->cursor != UINT64_MAX && bulk->under_way < UNDER_WAY_MAX;
         if (!is_gone(bulk))
-            run(bulk);
-        is_walking |= bulk->cursor != UINT64_MAX && bulk->under_way < UNDER_WAY_MAX;
+            run(bulk, !is_walking);
+        is_walking |= is_walk && !is_gone(bulk);
         is_waiting |= bulk->again > 0;
         /* One whose client has gone ends when no other node is asked for it. */
-        if (bulk->is_over || is_gone(bulk)) {
+        if (bulk->is_over || (is_gone(bulk) && !bulk->is_asking)) {
             *link = bulk->next;
             free(bulk);
         } else {
@@ -297,7 +305,9 @@ void tr_bulk_begin(struct tr_connection *connection, uint16_t number)
     bulk->is_redrive = server->route.kind == TR_API_REDRIVE_ALL;
     bulk->moved_ms = uv_now(&daemon->loop);
     bulk->place = bulk->route.wants_node || tr_node_is_alone(daemon->node) ? UINT16_MAX : 0;
+    bulk->nodes = tr_gather_nodes(daemon->gather);
     bulk->route.query.wants_any = !bulk->is_redrive && !bulk->route.has_state;
+    bulk->route.query.wants_whole = !bulk->is_redrive && bulk->route.has_state;
     bulk->route.query.sequence = 0;
     if (bulk->route.query.set_before == 0)
         bulk->route.query.set_before = tr_node_version(daemon->node);

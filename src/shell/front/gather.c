@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/front/gather.h"
 
+#include "base/hash.h"
 #include "http/http.h"
 #include "shell/address.h"
 #include "shell/front/connection.h"
@@ -71,13 +72,23 @@ static void end(struct fetch *fetch)
         on_gone(&fetch->stream);
 }
 
+/* Over first: whoever is told may ask for more. */
+static void tell_done(struct fetch *fetch, struct tr_span body)
+{
+    tr_gather_done *done = fetch->done;
+    void *context = fetch->context;
+    char *bytes = fetch->in;
+    fetch->in = NULL;
+    end(fetch);
+    done(context, body);
+    free(bytes);
+}
+
 static void fail(struct fetch *fetch)
 {
     struct tr_problem problem;
     if (fetch->done != NULL) {
-        if (fetch->gather->calls.has(fetch->gather->daemon->server, fetch->token))
-            fetch->done(fetch->context, (struct tr_span){NULL, 0});
-        end(fetch);
+        tell_done(fetch, (struct tr_span){NULL, 0});
         return;
     }
     tr_problem_set(&problem, 503, "a node of the cluster did not answer, ask again: ", fetch->name,
@@ -117,9 +128,7 @@ static void pass_on(struct fetch *fetch, struct tr_span body)
         body.size -= TAIL - 1;
     }
     if (fetch->done != NULL) {
-        if (fetch->gather->calls.has(fetch->gather->daemon->server, fetch->token))
-            fetch->done(fetch->context, body);
-        end(fetch);
+        tell_done(fetch, body);
         return;
     }
     uint8_t bytes[64];
@@ -276,19 +285,32 @@ static void end_abandoned(struct tr_gather *gather)
     struct fetch *next = NULL;
     for (struct fetch *fetch = gather->fetches; fetch != NULL; fetch = next) {
         next = fetch->next;
-        if (!gather->calls.has(gather->daemon->server, fetch->token))
+        if (fetch->done == NULL && !gather->calls.has(gather->daemon->server, fetch->token))
             end(fetch);
     }
+}
+
+/* It has had its time; or its node is down, and will not answer. */
+static bool is_late(const struct tr_gather *gather, const struct fetch *fetch)
+{
+    struct tr_span name = {fetch->name, strlen(fetch->name)};
+    uint16_t member = tr_node_member(gather->daemon->node, name);
+    return uv_now(&gather->daemon->loop) >= fetch->until_ms ||
+           (!fetch->is_own && member != TR_MEMBER_NONE &&
+            !tr_node_is_up(gather->daemon->node, member));
 }
 
 static void on_look(uv_timer_t *timer)
 {
     struct tr_gather *gather = timer->data;
-    struct fetch *next = NULL;
-    for (struct fetch *fetch = gather->fetches; fetch != NULL; fetch = next) {
-        next = fetch->next;
-        if (uv_now(&gather->daemon->loop) >= fetch->until_ms)
-            fail(fetch);
+    struct fetch *fetch = gather->fetches;
+    while (fetch != NULL) {
+        if (is_late(gather, fetch)) {
+            fail(fetch); /* which may end others, and begin some */
+            fetch = gather->fetches;
+        } else {
+            fetch = fetch->next;
+        }
     }
 }
 
@@ -372,6 +394,20 @@ uint16_t tr_gather_next(struct tr_gather *gather, uint16_t place)
             return (uint16_t)i;
     }
     return UINT16_MAX;
+}
+
+uint64_t tr_gather_nodes(struct tr_gather *gather)
+{
+    struct tr_node_peer nodes[TR_VIEW_NODES_MAX + 2];
+    uint32_t count = list_nodes(gather->daemon->node, nodes);
+    struct tr_span own = tr_node_address(gather->daemon->node);
+    uint64_t hash = count;
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_up = nodes[i].is_up || tr_span_equals(nodes[i].address, own);
+        hash =
+            tr_hash_mix(hash ^ tr_hash_xxh3(nodes[i].address.text, nodes[i].address.size)) + is_up;
+    }
+    return hash;
 }
 
 bool tr_gather_ask(struct tr_gather *gather, uint64_t token, uint16_t place, struct tr_span line,

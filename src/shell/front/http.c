@@ -76,6 +76,7 @@ void tr_http_answer(struct tr_connection *connection, uint16_t number,
     bool is_write = effect->kind == TR_EFFECT_ANSWER && (*wants & TR_WANT_TIMER) != 0;
     if (is_write && effect->of.answer.result == TR_DONE && effect->of.answer.has_location) {
         *wants |= TR_WANT_AGAIN;
+        *wants |= effect->of.answer.is_replayed ? TR_WANT_REPLAYED : 0;
         keep_reread(server, tr_connection_token(connection, number), &effect->of.answer.location);
         return;
     }
@@ -84,6 +85,7 @@ void tr_http_answer(struct tr_connection *connection, uint16_t number,
         tr_answer_status(answer, 200); /* it was set, and is over by now, or not to be shown */
     else if ((*wants & TR_WANT_FRESH) != 0 && is_fresh(connection, number, answer))
         tr_answer_not_modified(answer);
+    answer->is_replayed |= (*wants & TR_WANT_REPLAYED) != 0;
     tr_http_render(connection, number);
 }
 
