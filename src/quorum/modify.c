@@ -81,6 +81,12 @@ static void set_base(struct tr_quorum *quorum, struct tr_quorum_operation *opera
         operation->since = since;
 }
 
+/* Whether what is here was written by another node, over what this command has made. */
+static bool is_of_another(const struct tr_quorum_operation *operation, struct tr_pair_order here)
+{
+    return here.node != operation->kept.node && tr_pair_compare(here, operation->kept) > 0;
+}
+
 /* Carries the command out over what is here. False: it is to be tried again when the log has
  * room. */
 static bool carry_out(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
@@ -91,19 +97,25 @@ static bool carry_out(struct tr_quorum *quorum, struct tr_quorum_operation *oper
     struct tr_pair_order before = order_here(quorum, command->key, &pair, &batch);
     if (operation->attempts == 0)
         set_base(quorum, operation, command->key, before);
+    else if (is_of_another(operation, before) && tr_pair_compare(before, operation->known) > 0)
+        operation->known = before;
+    uint64_t tried = operation->result.version;
     tr_kv_command(quorum->kv, command, &operation->result);
-    if (operation->result.outcome == TR_KEY_AGAIN)
+    if (operation->result.outcome == TR_KEY_AGAIN) {
+        operation->result.version = tried;
         return false;
+    }
     bool is_kept = keep_value(quorum, operation, command->wants_old);
     struct tr_pair_order after = order_here(quorum, command->key, &pair, &batch);
     operation->has_changed = tr_pair_compare(before, after) != 0;
     operation->kept = after;
     operation->best = after;
     bool is_gone = command->verb == TR_KEY_DELETE && operation->result.outcome == TR_KEY_ABSENT;
-    if (is_gone && operation->has_tried) /* an attempt before has deleted it */
+    /* An attempt before has deleted it; the end may have been a stray, and be gone by now. */
+    if (is_gone && operation->has_tried)
         operation->result.outcome = TR_KEY_DONE;
     if (operation->has_changed || (is_gone && operation->has_tried))
-        operation->result.version = after.version;
+        operation->result.version = after.version != 0 ? after.version : tried;
     operation->batch = batch;
     if (after.version != 0)
         is_kept &= tr_quorum_keep_pair(quorum, operation, &pair);
@@ -187,14 +199,33 @@ static void yield(struct tr_quorum *quorum, struct tr_quorum_operation *operatio
     look_at(quorum, operation, operation->again_ms);
 }
 
+/* Writes what another node has over what this command has stored here, under a higher order; if the
+ * other is let through, under none that is higher than need be, which would overtake it again. */
+static enum tr_merge write_over(struct tr_quorum *quorum,
+                                const struct tr_quorum_operation *operation,
+                                const struct tr_pair *newer, bool is_yielding)
+{
+    uint64_t batch = 0;
+    struct tr_pair pair = *newer;
+    bool is_below = tr_pair_compare(tr_pair_order(newer), operation->kept) < 0;
+    if (operation->has_changed && (is_below || !is_yielding)) {
+        pair.version = is_yielding ? operation->kept.version + 1
+                                   : tr_clock_stamp(quorum->cluster, operation->kept.version);
+        pair.version_node = quorum->cluster->stamp_node;
+        tr_clock_hear(quorum->cluster, pair.version);
+    }
+    return tr_kv_merge(quorum->kv, &pair, &batch);
+}
+
 /* Another node has something newer than what the command was carried out over. If that was stored
  * here already, under a higher order, what the other has is written over it first. */
 static void carry_out_again(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
                             const struct tr_pair *newer)
 {
     uint64_t batch = 0;
-    struct tr_pair pair = *newer;
     enum tr_merge merge = TR_MERGE_STORED;
+    bool is_yielding =
+        operation->attempts >= YIELD_AFTER && newer->version_node > quorum->cluster->stamp_node;
     tr_cover(quorum->trial, RULE_CARRIED_OUT_AGAIN);
     operation->has_tried |= operation->has_changed;
     if (operation->has_changed && operation->since.version == 0)
@@ -204,16 +235,11 @@ static void carry_out_again(struct tr_quorum *quorum, struct tr_quorum_operation
         set_base(quorum, operation, newer->key, order_here(quorum, newer->key, &here, &batch));
     } else {
         operation->known = tr_pair_order(newer);
-        if (operation->has_changed) {
-            pair.version = tr_clock_stamp(quorum->cluster, operation->kept.version);
-            pair.version_node = quorum->cluster->stamp_node;
-        }
-        merge = tr_kv_merge(quorum->kv, &pair, &batch);
+        merge = write_over(quorum, operation, newer, is_yielding);
     }
     if (operation->attempts >= ATTEMPTS_MAX || merge == TR_MERGE_FULL || merge == TR_MERGE_AGAIN)
         give_up(quorum, operation);
-    else if (operation->attempts >= YIELD_AFTER &&
-             newer->version_node > quorum->cluster->stamp_node)
+    else if (is_yielding)
         yield(quorum, operation);
     else
         tr_modify_begin(quorum, operation);
@@ -246,6 +272,8 @@ void tr_modify_go_on(struct tr_quorum *quorum, struct tr_quorum_operation *opera
         return;
     if (operation->result.outcome == TR_KEY_AGAIN) {
         tr_modify_begin(quorum, operation);
+        if (operation->target_count > 0)
+            look_at(quorum, operation, quorum->time->now_ms); /* they are asked in the next step */
         if (operation->result.outcome == TR_KEY_AGAIN &&
             quorum->time->now_ms < operation->begun_ms + TR_GIVE_UP_MS)
             return;

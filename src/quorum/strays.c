@@ -12,6 +12,7 @@
 
 #define LOOK_KEYS  2048
 #define AGAIN_MS   15000 /* until what could not be handed over is offered again, */
+#define NEW_MS     1000  /* until those that have come since are, if all others were, */
 #define SILENT_MS  3000  /* and until who does not answer is counted out */
 #define DROP_ROOM  64    /* bytes of the log for an end, beside the key */
 #define BLOCKED_MS 100   /* until what there was no room for is tried again */
@@ -190,13 +191,12 @@ static bool settle(struct tr_quorum *quorum)
 {
     struct tr_strays *strays = &quorum->strays;
     bool is_over = quorum->time->now_ms >= strays->sent_ms + SILENT_MS;
-    bool is_final = quorum->cluster->old_ring.count == 0;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < strays->count; i++) {
         struct tr_stray *stray = &strays->items[i];
         if (stray->is_gone)
             continue;
-        if (stray->waits == 0 && (!is_final || drop(quorum, stray))) {
+        if (stray->waits == 0 && drop(quorum, stray)) {
             stray->is_gone = true;
             continue;
         }
@@ -232,7 +232,7 @@ void tr_strays_run(struct tr_quorum *quorum)
         return;
     }
     strays->is_walking = false;
-    strays->next_ms = now_ms + AGAIN_MS;
+    strays->next_ms = now_ms + (strays->is_whole ? NEW_MS : AGAIN_MS);
     if (strays->is_whole && strays->begun_id == quorum->roster_id) {
         strays->passed_id = quorum->roster_id;
         tr_membership_look_now(quorum->membership);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "timers/owe.h"
 
+#include "cluster/peer.h"
 #include "log/batch.h"
 #include "replication/dropped.h"
 #include "replication/pending.h"
+#include "replication/set.h"
 #include "timers/store.h"
 
 /* Whether this very debt is, or was, owed here. */
@@ -28,6 +30,23 @@ static tr_ref find(const struct tr_timers *timers, uint64_t version, uint16_t ve
     }
 }
 
+/* Whether a node that comes before this one in turn, and pops, is known to have the debt: it may be
+ * just making the callback. */
+static bool is_left_to_another(const struct tr_timers *timers, tr_ref ref,
+                               const struct tr_head *head)
+{
+    uint16_t turns[TR_NAMES_MAX];
+    unsigned count = tr_set_turns(timers->replication, head, head->order.attempt, turns);
+    uint8_t acked = tr_store_acked(&timers->store, ref);
+    for (unsigned i = 0; i < count && turns[i] != 0; i++) {
+        unsigned place = tr_set_place_of(head, turns[i]);
+        if (place < head->replicas.count && (acked >> place & 1) != 0 &&
+            tr_peer_is_popping(timers->cluster, turns[i]))
+            return true;
+    }
+    return false;
+}
+
 bool tr_timers_are_owing(const struct tr_timers *timers, tr_timer_id id, uint64_t version,
                          uint16_t version_node)
 {
@@ -37,7 +56,9 @@ bool tr_timers_are_owing(const struct tr_timers *timers, tr_timer_id id, uint64_
         return false;
     tr_book_head(&timers->book, ref, &head);
     return (head.flags & (TR_RECORD_DEAD | TR_RECORD_TOMBSTONE)) == 0 &&
-           tr_book_state(&timers->book, ref) != TR_STATE_FLYING;
+           tr_book_state(&timers->book, ref) != TR_STATE_FLYING &&
+           !tr_set_has_enough(timers->replication, ref, &head) &&
+           !is_left_to_another(timers, ref, &head);
 }
 
 /* What becomes of it when it is durable: others that owe it, too, are sent it. */

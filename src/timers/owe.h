@@ -18,8 +18,9 @@ struct tr_owed {
 /* False: there is no room for it, in memory or in the log, beside `size` more bytes there. */
 bool tr_timers_owe(struct tr_timers *timers, const struct tr_owed *owed, size_t size);
 
-/* Whether what was owed under this id, for this version, is still to be made, and is not just being
- * made. */
+/* Whether what was owed under this id, for this version, is still to be made, and others should owe
+ * it, too: it is not just being made here, fewer nodes are known to have the debt than should, and
+ * none of these comes before this one. */
 bool tr_timers_are_owing(const struct tr_timers *timers, tr_timer_id id, uint64_t version,
                          uint16_t version_node);
 
