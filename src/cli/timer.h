@@ -42,7 +42,7 @@ struct tr_timer_asked {
     unsigned operand_count;
 };
 
-/* A duration as people write it (`30`, `1.5s`, `250ms`, `1h30m`, `7d`, `1w`), as seconds in decimal.
+/* A duration as people write it (`30`, `1.5s`, `250ms`, `1h30m`, `1w`), as seconds in decimal.
  * False: it is none. */
 bool tr_write_seconds(const char *text, char *out, size_t size);
 

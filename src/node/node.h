@@ -67,8 +67,9 @@ struct tr_node_config {
     uint64_t key_exchange_ms; /* between two comparisons of keys with a node; 0: ten minutes */
     uint64_t latency_target_ms; /* of client writes; beyond it they are refused */
     uint64_t tombstone_keep_ms; /* at most, for nodes that do not come back */
-    bool
-        is_clock_exact; /* the time of a step is all there is: no part of a millisecond has gone by */
+    bool has_spare;        /* it takes requests when its log has a segment to spare: the first that
+                            needs one of the latest format is not refused then */
+    bool is_clock_exact;   /* no part of a millisecond has gone by in a step, beyond its time */
     struct tr_zones zones; /* where the core finds them; none but UTC if that is left out */
     uint32_t mutant;       /* of enum tr_mutant; heeded in the simulator's build alone */
 };

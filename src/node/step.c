@@ -81,8 +81,8 @@ static void open_log(struct tr_node *node, struct tr_effects *out)
 {
     TR_ASSERT(node->phase == PHASE_OPENING);
     tr_log_run(&node->log, true, out);
-    bool is_open = !node->config.has_log ||
-                   node->log.allocated >= node->log.segment + node->config.has_spare;
+    bool is_open =
+        !node->config.has_log || node->log.allocated >= node->log.segment + node->config.has_spare;
     if (!tr_effects_has_room(out, 1) || (!is_open && !node->log.is_refused))
         return;
     node->phase = PHASE_READY;

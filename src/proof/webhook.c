@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char prefix[] = "whsec_";
+#define PREFIX "whsec_"
 
 static bool is_blank(char c)
 {
@@ -31,9 +31,9 @@ static struct tr_span trim(struct tr_span line)
 static const char *parse_key(struct tr_span text, struct tr_webhook_key *key)
 {
     uint8_t bytes[TR_WEBHOOK_KEY_MOST + 4];
-    if (!tr_span_starts(text, TR_SPAN("whsec_")))
+    if (!tr_span_starts(text, TR_SPAN(PREFIX)))
         return "has a line that does not begin with whsec_";
-    text = tr_span_from(text, sizeof prefix - 1);
+    text = tr_span_from(text, sizeof PREFIX - 1);
     if (text.size % 4 != 0 || text.size == 0 || text.size > (TR_WEBHOOK_KEY_MOST + 2) / 3 * 4)
         return "has a secret that is not 24 to 64 bytes in base64";
     int size = EVP_DecodeBlock(bytes, (const uint8_t *)text.text, (int)text.size);

@@ -24,8 +24,8 @@ struct tr_webhook_keys {
     struct tr_webhook_key keys[TR_WEBHOOK_KEYS];
 };
 
-/* Lines of `whsec_` and base64; empty lines and comments after # are none. NULL: they are; else what
- * is wrong, as the end of a sentence. */
+/* Lines of `whsec_` and base64; empty lines and comments after # are none. NULL: they are; else
+ * what is wrong, as the end of a sentence. */
 const char *tr_webhook_parse(struct tr_span text, struct tr_webhook_keys *keys);
 
 /* The value of webhook-signature, TR_WEBHOOK_SIGNATURE characters a key at most. */

@@ -37,8 +37,8 @@ static uint64_t draw_interval(struct world *world)
     }
 }
 
-/* Timers that go by the wall clock, which is right on all machines of such a life: they are due when
- * one with an interval would be. Others have headers, or a name. */
+/* Timers that go by the wall clock, which is right on all machines of such a life: they are due
+ * when one with an interval would be. Others have headers, or a name. */
 static void fill_plan(struct world *world, uint32_t number)
 {
     static const char headers[] = "X-Kind: planned\r\n";

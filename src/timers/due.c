@@ -78,8 +78,8 @@ static bool put_off(struct tr_timers *timers, tr_ref ref, struct tr_head *head)
     return true;
 }
 
-/* A pop that fell due while nobody could make it, and the next one, too: the timer may go on without
- * it. True: it has, or there was no room to say so, and it is looked at again. */
+/* A pop that fell due while nobody could make it, and the next one, too: the timer may go on
+ * without it. True: it has, or there was no room to say so, and it is looked at again. */
 static bool pass_over(struct tr_timers *timers, tr_ref ref, struct tr_record *record)
 {
     struct tr_head next;

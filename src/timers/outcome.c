@@ -2,7 +2,6 @@
 #include "timers/outcome.h"
 
 #include "cluster/clock.h"
-#include "cluster/clock.h"
 #include "log/batch.h"
 #include "pops/destination.h"
 #include "pops/flight.h"

@@ -3,7 +3,7 @@
 #include "base/assert.h"
 #include "wire/body_reader.h"
 
-/* Those that a pop has anyway, those that say how a message is framed, and those of a connection. */
+/* Those that a pop has anyway, those that frame a message, and those of a connection. */
 static bool is_ours(struct tr_span name)
 {
     static const char *const ours[] = {
