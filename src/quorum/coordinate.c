@@ -387,7 +387,6 @@ void tr_quorum_answered(struct tr_quorum *quorum, uint16_t peer, const struct tr
     if (target == NULL)
         return;
     bool is_refused = entry->kind == TR_KEYS_ANSWER && entry->answer == TR_ANSWER_EPOCH;
-    bool is_believed = is_same_roster || tr_breaks(quorum->trial, MUTANT_EARLIER_EPOCH);
     if ((entry->kind == TR_KEYS_RESULT) != (operation->kind == QUORUM_CALL) && !is_refused)
         return; /* nobody was asked for that */
     bool is_away = entry->kind == TR_KEYS_RESULT && entry->result.outcome == TR_KEY_REFUSED &&
@@ -396,7 +395,7 @@ void tr_quorum_answered(struct tr_quorum *quorum, uint16_t peer, const struct tr
         result_heard(quorum, operation, entry, out);
         return;
     }
-    if (is_refused || is_away || !is_believed) {
+    if (is_refused || is_away || !is_same_roster) {
         tr_cover(quorum->trial, RULE_OTHER_EPOCH);
         target->state = TARGET_AGAIN;
         operation->look_ms = quorum->time->now_ms + LOOK_MS;

@@ -157,7 +157,7 @@ static bool is_heeded(struct tr_quorum *quorum, uint16_t peer, const struct tr_k
         answer(quorum, peer, entry->operation, TR_ANSWER_FULL);
         return false;
     }
-    if (is_same || !is_counted || tr_breaks(quorum->trial, MUTANT_EARLIER_EPOCH))
+    if (is_same || !is_counted)
         return true;
     answer(quorum, peer, entry->operation, TR_ANSWER_EPOCH);
     return false;

@@ -50,7 +50,6 @@
     X(KEY_COUNTED_ANEW, "key-counted-anew", "a key's time to live begins anew at a start", "keys") \
     X(KEY_FLOOR_LATE, "key-floor-late", "after a start, what was flushed is there again", "keys")  \
     X(COUNTS_EARLY, "counts-early", "while nodes join, reads ask the new lists alone", "moving")   \
-    X(EARLIER_EPOCH, "earlier-epoch", "who asks under another roster is believed", "keyspace")     \
     X(HINT_KEPT, "hint-kept", "a hint is never handed home", "keyspace")                           \
     X(KEY_UNSYNCED, "key-unsynced", "a replica tells of a key before it is durable", "keyspace")   \
     X(KEY_ARRIVAL, "key-arrival", "when a key expires is taken by its sender's clock", "keyspace") \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Time that a test moves: with --test-clock it stands still at the start, and is moved from event
- * to event, each pop made and answered before the next. The node is told this time, and nothing else
- * is: what a callback takes is real.
+ * to event, each pop made and answered before the next. The node is told this time, and nothing
+ * else is: what a callback takes is real.
  *
  * Only of a node that is alone.
  */

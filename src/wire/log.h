@@ -89,8 +89,8 @@ enum tr_log_type {
 struct tr_log_entry {
     enum tr_log_type type;
     struct tr_record
-        record; /* RECORD all of it; SHORT, TOMBSTONE, DROP and ADVICE the key and order */
-    uint64_t number;        /* CEILING, INCARNATION, OFFSET, OLDEST; MEMBER: its index */
+        record;      /* RECORD all of it; SHORT, TOMBSTONE, DROP and ADVICE the key and order */
+    uint64_t number; /* CEILING, INCARNATION, OFFSET, OLDEST; MEMBER: its index */
     struct tr_span address; /* MEMBER; ROSTER and HEEDED: all of it, as bytes */
     struct tr_pair pair;    /* KEY; KEY_EXPIRY all but the value, KEY_END key and version,
                               * KEY_FLOOR version, and the time as its expiry, KEY_TIME the time */

@@ -7,8 +7,8 @@
  *
  * Both are members one after another, in the order of their numbers: a number, then a varint or a
  * span. A member that is as usual is left out, so equal plans are equal bytes, and the usual plan
- * is empty. To add a member, give it the next number, and raise the version of the frames and of the
- * log: a version that does not know it refuses it.
+ * is empty. To add a member, give it the next number, and raise the version of the frames and of
+ * the log: a version that does not know it refuses it.
  */
 #ifndef TR_WIRE_PLAN_H
 #define TR_WIRE_PLAN_H

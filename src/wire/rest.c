@@ -6,7 +6,7 @@ uint8_t tr_rest_of(const struct tr_record *record, bool has_advice)
     unsigned rest = record->plan.size > 0 ? TR_REST_PLAN : 0;
     rest |= record->own.size > 0 ? TR_REST_OWN : 0;
     rest |= has_advice && record->head.fingerprint != 0 ? TR_REST_FINGERPRINT : 0;
-    return (uint8_t)rest;
+    return (uint8_t)(rest != 0 ? rest | TR_REST_ANY : 0);
 }
 
 void tr_put_rest(struct tr_writer *writer, const struct tr_record *record, uint8_t rest)
@@ -23,7 +23,10 @@ void tr_put_rest(struct tr_writer *writer, const struct tr_record *record, uint8
 void tr_get_rest(struct tr_reader *reader, struct tr_record *record, uint8_t rest)
 {
     static const struct tr_span none = {"", 0};
-    reader->is_short |= rest > (TR_REST_PLAN | TR_REST_OWN | TR_REST_FINGERPRINT);
+    if ((rest & TR_REST_ANY) == 0)
+        rest = 0;
+    reader->is_short |=
+        (rest & ~(TR_REST_ANY | TR_REST_PLAN | TR_REST_OWN | TR_REST_FINGERPRINT)) != 0;
     record->plan = (rest & TR_REST_PLAN) != 0 ? tr_get_span(reader) : none;
     record->own = (rest & TR_REST_OWN) != 0 ? tr_get_span(reader) : none;
     record->head.fingerprint = (rest & TR_REST_FINGERPRINT) != 0 ? tr_get_number(reader, 8) : 0;

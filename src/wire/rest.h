@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What only some records have, behind the rest of them in the log and in frames. A byte says which
- * of it follows; a version that knows of none of it writes 0 there.
+ * of it follows. A version that knows of none of it writes 0 there, and the first ones wrote which
+ * nodes had the record: never all eight bits, which a byte that means this has at the top.
  */
 #ifndef TR_WIRE_REST_H
 #define TR_WIRE_REST_H
@@ -13,6 +14,7 @@ enum tr_rest {
     TR_REST_PLAN = 1,
     TR_REST_OWN = 2,
     TR_REST_FINGERPRINT = 4, /* not in records of the log: there it is advice */
+    TR_REST_ANY = 0x80,      /* beside each of these */
 };
 
 #define TR_ATTEMPT_MOST (6 + 2 + 2 + TR_VARINT_MAX) /* bytes of an attempt */

@@ -82,7 +82,8 @@ static void put_event(struct tr_writer *out, const struct tr_callback_world *wor
 }
 
 /* The pop is a part of the trace of the request that set its timer. Each pop of a timer that
- * repeats begins a trace of its own, unless the operator wants it otherwise: one would have no end. */
+ * repeats begins a trace of its own, unless the operator wants it otherwise: one would have no
+ * end. */
 static void put_trace(struct tr_writer *out, const struct tr_callback_world *world,
                       const struct tr_record *record, const struct tr_own *own)
 {
