@@ -73,6 +73,8 @@ static void perform_here(struct tr_replication *replication, struct tr_operation
     const struct tr_store *store = replication->store;
     struct tr_waiting ticket = {.then = THEN_OPERATION, .token = operation->number};
     TR_ASSERT(store->perform != NULL);
+    if (!store->can_perform(store->context, operation->performs))
+        return;
     if (store->perform(store->context, operation->id, operation->performs, operation->argument,
                        ticket) > 0)
         tr_operation_open(operation, 0);

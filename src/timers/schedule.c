@@ -342,7 +342,7 @@ static bool has_other_instant(const struct tr_timers *timers, const struct tr_re
         record->head.instant_ms <= timers->time->wall_ms ||
         !tr_turn_is_first(timers->pops, &record->head) ||
         !cron_after(timers, &plan, timers->time->wall_ms, &next_ms) ||
-        next_ms == record->head.instant_ms)
+        next_ms == record->head.instant_ms || (plan.until_ms != 0 && next_ms > plan.until_ms))
         return false;
     *head = record->head;
     head->instant_ms = next_ms;

@@ -284,6 +284,8 @@ bool tr_body_check_callback(struct tr_body_reader *reader)
         return tr_body_refuse(reader, "callback.http.uri", " is missing");
     if (out->opaque.text == NULL)
         return tr_body_refuse(reader, "callback.http.opaque", " is missing");
+    if (out->past.opaque.text != NULL && out->plan.is_json)
+        return tr_body_refuse(reader, "restore.opaque", " is not for a timer with json");
     if (out->past.opaque.text != NULL)
         out->opaque = out->past.opaque;
     const char *fault = tr_uri_parse(out->uri, &out->parts);
