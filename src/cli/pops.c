@@ -114,8 +114,10 @@ static void print_page(struct asked *asked, struct tr_span body)
     struct tr_json json;
     size_t count = 0;
     tr_json_init(&json, (char *)(uintptr_t)body.text, body.size);
-    if (tr_json_next(&json) != TR_JSON_OBJECT || tr_json_next(&json) != TR_JSON_KEY ||
-        tr_json_next(&json) != TR_JSON_ARRAY)
+    enum tr_json_token token = TR_JSON_NULL;
+    for (unsigned i = 0; i < 3; i++) /* an object, a key, and its value */
+        token = tr_json_next(&json);
+    if (token != TR_JSON_ARRAY)
         return;
     const char *at = json.at;
     const char *end = body.text + body.size;

@@ -168,6 +168,39 @@ static void read_flag(struct tr_span value, const char *what, bool *flag,
         tr_api_refuse(out, 400, what);
 }
 
+static void read_more(struct tr_span name, struct tr_span value, struct tr_api_request *out)
+{
+    if (tr_span_equals(name, TR_SPAN("state")) && out->kind == TR_API_POPS) {
+        read_pop_state(value, out);
+    } else if (tr_span_equals(name, TR_SPAN("state"))) {
+        out->has_state = true;
+        out->query.wants_dead = tr_span_equals(value, TR_SPAN("dead"));
+        out->query.wants_retrying = tr_span_equals(value, TR_SPAN("retrying"));
+        if (!out->query.wants_dead && !out->query.wants_retrying &&
+            !tr_span_equals(value, TR_SPAN("pending")))
+            tr_api_refuse(out, 400, "state must be pending, retrying or dead");
+    } else if (tr_span_equals(name, TR_SPAN("scope"))) {
+        out->wants_cluster = tr_span_equals(value, TR_SPAN("cluster"));
+        out->wants_node = tr_span_equals(value, TR_SPAN("node"));
+        out->query.wants_held = tr_span_equals(value, TR_SPAN("held"));
+        if (!out->wants_cluster && !out->query.wants_held && !out->wants_node)
+            tr_api_refuse(out, 400, "scope must be node, cluster or held");
+    } else if (tr_span_equals(name, TR_SPAN("all"))) {
+        read_flag(value, "all must be yes or no", &out->wants_all, out);
+    } else if (tr_span_equals(name, TR_SPAN("dry-run"))) {
+        read_flag(value, "dry-run must be yes or no", &out->is_dry, out);
+    } else if (tr_span_equals(name, TR_SPAN("now"))) {
+        out->wants_now = tr_span_equals(value, TR_SPAN("1"));
+        if (!out->wants_now && !tr_span_equals(value, TR_SPAN("0")))
+            tr_api_refuse(out, 400, "now must be 0 or 1");
+    } else if (tr_span_equals(name, TR_SPAN("sequence"))) {
+        if (!read_number(value, &out->query.sequence))
+            tr_api_refuse(out, 400, "sequence must be a number");
+    } else {
+        read_resync_parameter(name, value, out);
+    }
+}
+
 static void read_parameter(struct tr_span name, struct tr_span value, struct tr_api_request *out)
 {
     uint64_t number = 0;
@@ -204,34 +237,8 @@ static void read_parameter(struct tr_span name, struct tr_span value, struct tr_
             tr_api_refuse(out, 400, "due-before must be an instant, as 2026-11-19T08:30:00Z");
         if (out->query.due_before_ms == 0) /* which is not given; nothing is due by then */
             out->query.due_before_ms = 1;
-    } else if (tr_span_equals(name, TR_SPAN("state")) && out->kind == TR_API_POPS) {
-        read_pop_state(value, out);
-    } else if (tr_span_equals(name, TR_SPAN("state"))) {
-        out->has_state = true;
-        out->query.wants_dead = tr_span_equals(value, TR_SPAN("dead"));
-        out->query.wants_retrying = tr_span_equals(value, TR_SPAN("retrying"));
-        if (!out->query.wants_dead && !out->query.wants_retrying &&
-            !tr_span_equals(value, TR_SPAN("pending")))
-            tr_api_refuse(out, 400, "state must be pending, retrying or dead");
-    } else if (tr_span_equals(name, TR_SPAN("scope"))) {
-        out->wants_cluster = tr_span_equals(value, TR_SPAN("cluster"));
-        out->wants_node = tr_span_equals(value, TR_SPAN("node"));
-        out->query.wants_held = tr_span_equals(value, TR_SPAN("held"));
-        if (!out->wants_cluster && !out->query.wants_held && !out->wants_node)
-            tr_api_refuse(out, 400, "scope must be node, cluster or held");
-    } else if (tr_span_equals(name, TR_SPAN("all"))) {
-        read_flag(value, "all must be yes or no", &out->wants_all, out);
-    } else if (tr_span_equals(name, TR_SPAN("dry-run"))) {
-        read_flag(value, "dry-run must be yes or no", &out->is_dry, out);
-    } else if (tr_span_equals(name, TR_SPAN("now"))) {
-        out->wants_now = tr_span_equals(value, TR_SPAN("1"));
-        if (!out->wants_now && !tr_span_equals(value, TR_SPAN("0")))
-            tr_api_refuse(out, 400, "now must be 0 or 1");
-    } else if (tr_span_equals(name, TR_SPAN("sequence"))) {
-        if (!read_number(value, &out->query.sequence))
-            tr_api_refuse(out, 400, "sequence must be a number");
     } else {
-        read_resync_parameter(name, value, out);
+        read_more(name, value, out);
     }
 }
 

@@ -34,7 +34,8 @@ static const char *parse_key(struct tr_span text, struct tr_webhook_key *key)
     if (!tr_span_starts(text, TR_SPAN(PREFIX)))
         return "has a line that does not begin with whsec_";
     text = tr_span_from(text, sizeof PREFIX - 1);
-    if (text.size % 4 != 0 || text.size == 0 || text.size > (TR_WEBHOOK_KEY_MOST + 2) / 3 * 4)
+    if (text.size % 4 != 0 || text.size == 0 ||
+        text.size > (size_t)(TR_WEBHOOK_KEY_MOST + 2) / 3 * 4)
         return "has a secret that is not 24 to 64 bytes in base64";
     int size = EVP_DecodeBlock(bytes, (const uint8_t *)text.text, (int)text.size);
     for (size_t i = text.size; size > 0 && i > 0 && text.text[i - 1] == '='; i--)
@@ -70,6 +71,7 @@ const char *tr_webhook_parse(struct tr_span text, struct tr_webhook_keys *keys)
 static void sign_with(const struct tr_webhook_key *key, struct tr_span id, uint64_t at_s,
                       struct tr_span body, char out[TR_WEBHOOK_SIGNATURE])
 {
+    static const char version[] = {'v', '1', ','};
     char head[256];
     uint8_t digest[TR_PROOF_SIZE];
     size_t size = sizeof digest;
@@ -86,8 +88,8 @@ static void sign_with(const struct tr_webhook_key *key, struct tr_span id, uint6
     EVP_PKEY_free(secret);
     if (!is_signed)
         abort();
-    memcpy(out, "v1,", 3);
-    EVP_EncodeBlock((uint8_t *)out + 3, digest, (int)size);
+    memcpy(out, version, sizeof version);
+    EVP_EncodeBlock((uint8_t *)out + sizeof version, digest, (int)size);
 }
 
 void tr_webhook_sign(const struct tr_webhook_keys *keys, struct tr_span id, uint64_t at_s,

@@ -19,6 +19,7 @@ struct tr_pop_ring *tr_pop_ring_open(size_t cap)
     if (ring == NULL)
         return NULL;
     ring->cap = cap;
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): it is pointers that are wanted
     ring->pops = calloc(cap > 0 ? cap : 1, sizeof *ring->pops);
     if (ring->pops == NULL) {
         free(ring);

@@ -62,13 +62,16 @@ static bool read_member(struct tr_span body, char *copy, struct tr_span *name,
         return false;
     memcpy(copy, body.text, body.size);
     tr_json_init(&json, copy, body.size);
-    if (tr_json_next(&json) != TR_JSON_OBJECT || tr_json_next(&json) != TR_JSON_KEY)
-        return false;
+    enum tr_json_token tokens[3];
+    tokens[0] = tr_json_next(&json);
+    tokens[1] = tr_json_next(&json);
     *name = json.text;
     *token = tr_json_next(&json);
     *value = json.text;
-    return (*token == TR_JSON_STRING || *token == TR_JSON_NUMBER) &&
-           tr_json_next(&json) == TR_JSON_OBJECT_END && tr_json_next(&json) == TR_JSON_END;
+    tokens[2] = tr_json_next(&json);
+    return tokens[0] == TR_JSON_OBJECT && tokens[1] == TR_JSON_KEY &&
+           (*token == TR_JSON_STRING || *token == TR_JSON_NUMBER) &&
+           tokens[2] == TR_JSON_OBJECT_END && tr_json_next(&json) == TR_JSON_END;
 }
 
 static bool is_refused(struct tr_connection *connection, uint16_t number)

@@ -10,7 +10,8 @@
 size_t tr_callback_request_bound(const struct tr_record *record, const struct tr_uri *uri)
 {
     return 2048 + TR_TYPE_MAX + record->uri.size + record->opaque.size + record->plan.size +
-           4 * record->own.size + uri->authority.size + TR_WEBHOOK_KEYS * TR_WEBHOOK_SIGNATURE;
+           4 * record->own.size + uri->authority.size +
+           (size_t)TR_WEBHOOK_KEYS * TR_WEBHOOK_SIGNATURE;
 }
 
 /* Which pop it is, the same at each attempt: id, version and sequence. */

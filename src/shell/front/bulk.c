@@ -149,9 +149,10 @@ static void on_done(void *context, struct tr_span body)
     }
     memcpy(text, body.text, body.size);
     tr_json_init(&json, text, body.size);
-    bool is_read = tr_json_next(&json) == TR_JSON_OBJECT && tr_json_next(&json) == TR_JSON_KEY &&
-                   tr_json_next(&json) == TR_JSON_NUMBER &&
-                   tr_json_whole(json.text, UINT64_MAX / 2, &count);
+    enum tr_json_token token = TR_JSON_NULL;
+    for (unsigned i = 0; i < 3; i++) /* an object, a key, and its value */
+        token = tr_json_next(&json);
+    bool is_read = token == TR_JSON_NUMBER && tr_json_whole(json.text, UINT64_MAX / 2, &count);
     if (is_read)
         bulk->count += count;
     else

@@ -296,6 +296,23 @@ static bool may_become_link(const struct tr_connection *connection, const char *
            !connection->server->is_draining && !connection->server->daemon->test_clock.is_on;
 }
 
+/* What is answered elsewhere. */
+static void begin_other(struct tr_connection *connection, uint16_t number, const char *bytes)
+{
+    struct tr_span body = tr_http_span(bytes, connection->http.body);
+    enum tr_api_kind what = connection->server->route.kind;
+    if (what == TR_API_POPS)
+        tr_told_begin(connection, number);
+    else if (what == TR_API_CLOCK)
+        tr_test_clock_show(connection, number);
+    else if (what == TR_API_CLOCK_SET)
+        tr_test_clock_set(connection, number, body);
+    else if (what == TR_API_CLOCK_ADVANCE)
+        tr_test_clock_advance(connection, number, body);
+    else
+        tr_bulk_begin(connection, number);
+}
+
 static void handle(struct tr_connection *connection, const char *bytes, size_t size)
 {
     struct tr_server *server = connection->server;
@@ -337,19 +354,11 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
         return;
     case TR_API_CANCEL_ALL:
     case TR_API_REDRIVE_ALL:
-        tr_bulk_begin(connection, number);
-        return;
-    case TR_API_CLOCK:
-        tr_test_clock_show(connection, number);
-        return;
-    case TR_API_CLOCK_SET:
-        tr_test_clock_set(connection, number, tr_http_span(bytes, connection->http.body));
-        return;
-    case TR_API_CLOCK_ADVANCE:
-        tr_test_clock_advance(connection, number, tr_http_span(bytes, connection->http.body));
-        return;
     case TR_API_POPS:
-        tr_told_begin(connection, number);
+    case TR_API_CLOCK:
+    case TR_API_CLOCK_SET:
+    case TR_API_CLOCK_ADVANCE:
+        begin_other(connection, number, bytes);
         return;
     case TR_API_REFERENCES: /* nodes of the original drop what they hold for others: done here */
         tr_answer_status(&server->answer, 202);
