@@ -185,6 +185,7 @@ static uint16_t first_healthy(const struct tr_quorum *quorum, struct tr_span key
 static bool begin_write(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
                         const struct tr_key_command *command, struct tr_written *written)
 {
+    TR_ASSERT(written != NULL);
     struct tr_pair held;
     uint64_t batch = 0;
     written->place = tr_kv_place(quorum->kv, command->key);
