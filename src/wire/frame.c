@@ -281,6 +281,9 @@ static bool get_times(struct tr_reader *in, struct tr_head *head, int64_t *due_i
     if ((flags & HAS_ATTEMPT) != 0)
         tr_get_attempt(in, &head->attempt);
     in->is_short |= head->lag_ms > TR_TIME_MAX;
+    /* What is there is not 0, which means that it is not. */
+    in->is_short |= (flags & HAS_INSTANT) != 0 && head->instant_ms == 0;
+    in->is_short |= (flags & HAS_ATTEMPT) != 0 && head->attempt.at_ms == 0;
     return !in->is_short;
 }
 

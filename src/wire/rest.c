@@ -30,6 +30,8 @@ void tr_get_rest(struct tr_reader *reader, struct tr_record *record, uint8_t res
     record->plan = (rest & TR_REST_PLAN) != 0 ? tr_get_span(reader) : none;
     record->own = (rest & TR_REST_OWN) != 0 ? tr_get_span(reader) : none;
     record->head.fingerprint = (rest & TR_REST_FINGERPRINT) != 0 ? tr_get_number(reader, 8) : 0;
+    reader->is_short |= (rest & TR_REST_PLAN) != 0 && record->plan.size == 0;
+    reader->is_short |= (rest & TR_REST_OWN) != 0 && record->own.size == 0;
     reader->is_short |= record->plan.size > TR_PLAN_MAX || record->own.size > TR_OWN_MAX;
 }
 

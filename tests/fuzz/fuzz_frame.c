@@ -38,8 +38,22 @@ static void read_records(struct tr_reader *in, struct tr_writer *out)
         size_t before = out->size;
         TR_ASSERT(record.record.head.replicas.count <= TR_SET_MAX &&
                   record.record.head.from.count <= TR_FROM_MAX);
-        tr_frame_put_record(out, &record.record, &record.names);
+        tr_frame_put_record(out, &record.record, &record.names, TR_FRAME_VERSION);
         TR_ASSERT(out->size - before <= tr_frame_record_bound(&record));
+    }
+}
+
+static void read_passes(struct tr_reader *in, struct tr_writer *out)
+{
+    struct tr_frame_pass pass;
+    struct tr_frame_record record;
+    while (tr_frame_get_pass_head(in, &pass)) {
+        if (!tr_frame_get_record(in, &record.record, &record.names)) {
+            in->is_short = true;
+            return;
+        }
+        tr_frame_put_pass_head(out, &pass);
+        tr_frame_put_record(out, &record.record, &record.names, TR_FRAME_VERSION);
     }
 }
 
@@ -56,7 +70,7 @@ static void read_keys(struct tr_reader *in, struct tr_writer *out, enum tr_frame
             tr_frame_put_mark(out, &head, mask);
     } else if (kind == TR_FRAME_OUTCOMES) {
         while (tr_frame_get_outcome(in, &head, &due_in_ms, &check))
-            tr_frame_put_outcome(out, &head, due_in_ms, check);
+            tr_frame_put_outcome(out, &head, due_in_ms, check, TR_FRAME_VERSION);
     } else if (kind == TR_FRAME_DROPS || kind == TR_FRAME_DROPPED) {
         while (tr_frame_get_drop(in, &head, &operation, &is_exact))
             tr_frame_put_drop(out, &head, operation, is_exact);
@@ -87,6 +101,8 @@ static size_t turn(const uint8_t *bytes, size_t size, uint8_t *again)
     tr_frame_put(&out, &frame);
     if (frame.kind == TR_FRAME_COPIES)
         read_records(&in, &out);
+    else if (frame.kind == TR_FRAME_PASSES)
+        read_passes(&in, &out);
     else if (is_of_operations(frame.kind))
         read_operations(&in, &out, frame.kind);
     else if (frame.kind == TR_FRAME_ROSTER)
