@@ -228,8 +228,11 @@ static void fail(struct tr_timers *timers, tr_ref ref, struct tr_record *record,
     record->head.order.attempt += record->head.order.attempt < TR_ATTEMPT_MAX;
     record->head.attempt = attempt_of(timers, flight);
     tr_steady_ms own_ms = record->head.due_ms - record->head.lag_ms;
-    bool is_late =
-        own_ms < timers->time->steady_ms && timers->time->steady_ms - own_ms >= policy.give_up_ms;
+    /* What was due before it was set is owed from then on. */
+    tr_steady_ms set_ms = tr_clock_time_of(record->head.order.version);
+    tr_steady_ms since_ms = own_ms > set_ms ? own_ms : set_ms;
+    bool is_late = since_ms < timers->time->steady_ms &&
+                   timers->time->steady_ms - since_ms >= policy.give_up_ms;
     if (record->head.order.attempt >= policy.attempts || is_final(flight) || is_late) {
         die(timers, ref, &before, record, flight, out);
         return;
