@@ -89,7 +89,7 @@ class Draw:
             lambda: ["SELECT", self.of(NUMBERS)],
             lambda: ["PING", *self.some(["x", ""], 2)],
             lambda: ["ECHO", *self.some(["x", "\r\n"], 2)],
-            lambda: [self.of(["FOO", "foo|bar", "a\nb", "x" * 200, "", "GET\x00"]), *self.some(["bar", "x\r\ny", "z" * 150, ""], 3)],
+            lambda: [self.of(["FOO", "foo|bar", "a\nb", "x" * 200, "", "FOO\x00"]), *self.some(["bar", "x\r\ny", "z" * 150, ""], 3)],
             lambda: [self.of(["GET", "SET", "INCR", "TTL", "MGET", "STRLEN", "CLIENT", "CONFIG", "MEMORY"])],
             lambda: ["CLIENT", *self.of([["foo"], ["GETNAME"], ["SETNAME", "a"], ["SETNAME", "a b"], ["SETNAME", ""], ["ID", "x"], ["NO-EVICT", "on"], ["NO-EVICT", "x"], ["KILL", "1.2.3.4:5"], ["KILL", "ID", "0"], ["KILL", "ID", "99999999"], ["LIST", "foo"], ["LIST", "TYPE", "foo"], ["REPLY", "foo"], ["REPLY"]])],
             lambda: ["CONFIG", "GET", *self.of([["save"], ["databases"], ["nothing"], ["sav?"], []])],
