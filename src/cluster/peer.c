@@ -43,6 +43,17 @@ bool tr_peer_is_popping(const struct tr_cluster *cluster, uint16_t member)
     return peer->is_up && ((peer->flags & TR_BEAT_POPPING) != 0 || is_announced);
 }
 
+uint16_t tr_peers_older(const struct tr_cluster *cluster, uint8_t version)
+{
+    for (uint32_t i = 1; i < cluster->member_count; i++) {
+        const struct tr_peer *peer = &cluster->peers[i];
+        if (cluster->members[i].role != TR_ROLE_NONE && peer->link == LINK_GREETED &&
+            peer->version < version)
+            return (uint16_t)i;
+    }
+    return TR_MEMBER_NONE;
+}
+
 bool tr_peer_knows_more(const struct tr_cluster *cluster, uint16_t peer)
 {
     TR_ASSERT(peer != 0 && peer < cluster->member_count);

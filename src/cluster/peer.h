@@ -42,6 +42,9 @@ bool tr_peer_heeds(const struct tr_cluster *cluster, uint16_t member);
 bool tr_peer_is_serving(const struct tr_cluster *cluster, uint16_t member);
 /* It pops, or has said that it is about to: that it does so may not have been heard yet. */
 bool tr_peer_is_popping(const struct tr_cluster *cluster, uint16_t member);
+/* A member that speaks an older version than this; TR_MEMBER_NONE: of those that are linked none
+ * does. */
+uint16_t tr_peers_older(const struct tr_cluster *cluster, uint8_t version);
 /* The other node has heard of this one, by a view that this one, which knows of itself alone, has
  * yet to hear of. */
 bool tr_peer_knows_more(const struct tr_cluster *cluster, uint16_t peer);

@@ -85,38 +85,22 @@ static void check_bulk(struct tr_api_request *out)
         tr_api_refuse(out, 400, "all=yes and a filter cannot both be given");
     else if (!out->wants_all && !out->is_chosen)
         tr_api_refuse(out, 400, "there is no filter: all=yes means every timer");
-    else if (out->query.has_cursor)
-        tr_api_refuse(out, 400, "a cursor is for a list");
 }
 
-static void route_timers(enum tr_http_method method, struct tr_span query,
-                         struct tr_api_request *out)
+static void route_timers(enum tr_http_method method, struct tr_api_request *out)
 {
-    if (method == TR_HTTP_POST) {
+    if (method == TR_HTTP_POST)
         out->kind = TR_API_CREATE;
-        return;
-    }
-    if (method == TR_HTTP_DELETE) {
+    else if (method == TR_HTTP_DELETE)
         out->kind = TR_API_CANCEL_ALL;
-        tr_api_read_query(query, out);
-        check_bulk(out);
-    } else if (method == TR_HTTP_GET || method == TR_HTTP_HEAD) {
+    else if (method == TR_HTTP_GET || method == TR_HTTP_HEAD)
         out->kind = TR_API_LIST;
-        tr_api_read_query(query, out);
-    } else {
+    else
         refuse_method(out, "GET, HEAD, POST, DELETE");
-    }
 }
 
-static void route_redrive_all(enum tr_http_method method, struct tr_span query,
-                              struct tr_api_request *out)
+static void check_redrive_all(struct tr_api_request *out)
 {
-    out->kind = TR_API_REDRIVE_ALL;
-    if (method != TR_HTTP_POST) {
-        refuse_method(out, "POST");
-        return;
-    }
-    tr_api_read_query(query, out);
     check_bulk(out);
     if (out->kind != TR_API_REFUSED && out->has_state && !out->query.wants_dead)
         tr_api_refuse(out, 400, "only dead pops can be redriven: state is dead, or left out");
@@ -142,7 +126,27 @@ static void route_cluster(enum tr_http_method method, struct tr_span path,
     }
 }
 
-void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_api_request *out)
+static void take(struct tr_api_request *out, enum tr_http_method method,
+                 enum tr_http_method taken, enum tr_api_kind kind, const char *allow)
+{
+    bool is_taken = method == taken || (taken == TR_HTTP_GET && method == TR_HTTP_HEAD);
+    out->kind = kind;
+    if (!is_taken)
+        refuse_method(out, allow);
+}
+
+static void route_clock(enum tr_http_method method, struct tr_span path, struct tr_api_request *out)
+{
+    if (!tr_span_equals(path, TR_SPAN("/clock")))
+        take(out, method, TR_HTTP_POST, TR_API_CLOCK_ADVANCE, "POST");
+    else if (method == TR_HTTP_PUT)
+        out->kind = TR_API_CLOCK_SET;
+    else
+        take(out, method, TR_HTTP_GET, TR_API_CLOCK, "GET, HEAD, PUT");
+}
+
+/* Paths that are asked for by machines, which may add parameters of their own. */
+static bool route_plain(enum tr_http_method method, struct tr_span path, struct tr_api_request *out)
 {
     static const struct {
         struct tr_span path;
@@ -152,6 +156,40 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
         {{"/readyz", 7}, TR_API_READY},    {{"/healthz", 8}, TR_API_READY},
         {{"/metrics", 8}, TR_API_METRICS}, {{"/peer", 5}, TR_API_PEER},
     };
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        if (!tr_span_equals(path, plain[i].path))
+            continue;
+        out->kind = plain[i].kind;
+        if (out->kind != TR_API_PING)
+            take(out, method, TR_HTTP_GET, out->kind, "GET, HEAD");
+        return true;
+    }
+    if (!tr_span_equals(path, TR_SPAN("/timers/references")))
+        return false;
+    take(out, method, TR_HTTP_DELETE, TR_API_REFERENCES, "DELETE");
+    return true;
+}
+
+static void route(enum tr_http_method method, struct tr_span path, struct tr_api_request *out)
+{
+    if (tr_span_equals(path, TR_SPAN("/clock")) || tr_span_equals(path, TR_SPAN("/clock/advance")))
+        route_clock(method, path, out);
+    else if (tr_span_equals(path, TR_SPAN("/pops")))
+        take(out, method, TR_HTTP_GET, TR_API_POPS, "GET, HEAD");
+    else if (tr_span_starts(path, TR_SPAN("/cluster")))
+        route_cluster(method, path, out);
+    else if (tr_span_equals(path, TR_SPAN("/timers")) || tr_span_equals(path, TR_SPAN("/timers/")))
+        route_timers(method, out);
+    else if (tr_span_equals(path, TR_SPAN("/timers/redrive")))
+        take(out, method, TR_HTTP_POST, TR_API_REDRIVE_ALL, "POST");
+    else if (tr_span_starts(path, TR_SPAN("/timers/")))
+        route_timer(method, tr_span_from(path, 8), out);
+    else
+        tr_api_refuse(out, 404, "there is nothing at this path");
+}
+
+void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_api_request *out)
+{
     const char *mark = memchr(target.text, '?', target.size);
     struct tr_span path = {target.text, mark == NULL ? target.size : (size_t)(mark - target.text)};
     struct tr_span query = tr_span_from(target, mark == NULL ? target.size : path.size + 1);
@@ -167,51 +205,12 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
     out->is_chosen = false;
     out->name = (struct tr_span){NULL, 0};
     out->allow = NULL;
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
-        if (!tr_span_equals(path, plain[i].path))
-            continue;
-        out->kind = plain[i].kind;
-        if (method != TR_HTTP_GET && method != TR_HTTP_HEAD && out->kind != TR_API_PING)
-            refuse_method(out, "GET, HEAD");
+    if (route_plain(method, path, out))
         return;
-    }
-    if (tr_span_equals(path, TR_SPAN("/clock"))) {
-        out->kind = method == TR_HTTP_PUT ? TR_API_CLOCK_SET : TR_API_CLOCK;
-        if (method != TR_HTTP_GET && method != TR_HTTP_HEAD && method != TR_HTTP_PUT)
-            refuse_method(out, "GET, HEAD, PUT");
-        return;
-    }
-    if (tr_span_equals(path, TR_SPAN("/clock/advance"))) {
-        out->kind = TR_API_CLOCK_ADVANCE;
-        if (method != TR_HTTP_POST)
-            refuse_method(out, "POST");
-        return;
-    }
-    if (tr_span_equals(path, TR_SPAN("/pops"))) {
-        out->kind = TR_API_POPS;
-        if (method != TR_HTTP_GET && method != TR_HTTP_HEAD)
-            refuse_method(out, "GET, HEAD");
-        else
-            tr_api_read_query(query, out);
-        return;
-    }
-    if (tr_span_starts(path, TR_SPAN("/cluster"))) {
-        route_cluster(method, path, out);
-        return;
-    }
-    if (tr_span_equals(path, TR_SPAN("/timers")) || tr_span_equals(path, TR_SPAN("/timers/"))) {
-        route_timers(method, query, out);
-    } else if (tr_span_equals(path, TR_SPAN("/timers/redrive"))) {
-        route_redrive_all(method, query, out);
-    } else if (tr_span_equals(path, TR_SPAN("/timers/references"))) {
-        out->kind = TR_API_REFERENCES;
-        if (method != TR_HTTP_DELETE)
-            refuse_method(out, "DELETE");
-    } else if (tr_span_starts(path, TR_SPAN("/timers/"))) {
-        route_timer(method, tr_span_from(path, 8), out);
-        if (out->kind == TR_API_REDRIVE || out->kind == TR_API_READ)
-            tr_api_read_query(query, out);
-    } else {
-        tr_api_refuse(out, 404, "there is nothing at this path");
-    }
+    route(method, path, out);
+    tr_api_read_query(query, out);
+    if (out->kind == TR_API_CANCEL_ALL)
+        check_bulk(out);
+    else if (out->kind == TR_API_REDRIVE_ALL)
+        check_redrive_all(out);
 }

@@ -82,71 +82,78 @@ static bool read_hex(struct tr_span text, uint64_t *value)
     return text.size == 16;
 }
 
-/* Of a node, or, with four digits more, of the whole cluster. */
-static bool read_cursor(struct tr_span text, struct tr_api_request *out)
+static void read_limit(struct tr_span value, struct tr_api_request *out)
 {
-    size_t head = text.size == CURSOR_CLUSTER ? CURSOR_CLUSTER - CURSOR_NODE : 0;
+    uint64_t number = 0;
+    if (!read_number(value, &number) || number == 0 || number > TR_LIST_LIMIT_MAX)
+        tr_api_refuse(out, 400, "limit must be a number from 1 to 1000");
+    out->query.limit = (uint32_t)number;
+}
+
+/* Of a node, or, with four digits more, of the whole cluster. */
+static void read_cursor(struct tr_span value, struct tr_api_request *out)
+{
+    size_t head = value.size == CURSOR_CLUSTER ? CURSOR_CLUSTER - CURSOR_NODE : 0;
     uint64_t place = 0;
+    bool is_good = true;
     for (size_t i = 0; i < head; i++) {
-        int digit = hex_digit(text.text[i]);
-        if (digit < 0)
-            return false;
-        place = place << 4 | (uint64_t)digit;
+        int digit = hex_digit(value.text[i]);
+        is_good &= digit >= 0;
+        place = place << 4 | (uint64_t)(digit & 15);
     }
     out->query.has_cursor = true;
     out->place = (uint16_t)place;
-    return read_hex(tr_span_from(text, head), &out->query.cursor);
+    if (!read_hex(tr_span_from(value, head), &out->query.cursor) || !is_good)
+        tr_api_refuse(out, 400, "cursor must be one that an earlier page gave");
 }
 
-static void refuse_parameter(struct tr_api_request *out, struct tr_span name)
-{
-    static const char *const known[] = {"limit",
-                                        "cursor",
-                                        "tag",
-                                        "state",
-                                        "scope",
-                                        "sequence",
-                                        "time-from",
-                                        "node-for-replicas",
-                                        "cluster-view-id",
-                                        "uri-prefix",
-                                        "name-prefix",
-                                        "due-after",
-                                        "due-before",
-                                        "set-before",
-                                        "all",
-                                        "dry-run",
-                                        "now",
-                                        NULL};
-    char text[33] = "";
-    memcpy(text, name.text, name.size < sizeof text ? name.size : sizeof text - 1);
-    const char *meant = tr_suggest(name, known);
-    out->kind = TR_API_REFUSED;
-    tr_problem_set(&out->problem, 400, "there is no parameter ", text,
-                   meant != NULL ? ": did you mean " : NULL, meant, "?", NULL);
-}
+/* ---- filters ---- */
 
-/* What nodes of the original ask each other for. */
-static void read_resync_parameter(struct tr_span name, struct tr_span value,
-                                  struct tr_api_request *out)
+static void read_text(struct tr_span value, char *bytes, size_t cap, struct tr_span *text,
+                      const char *rule, struct tr_api_request *out)
 {
     size_t size = 0;
-    if (tr_span_equals(name, TR_SPAN("node-for-replicas"))) {
-        out->kind = TR_API_RESYNC_LIST;
-        if (!decode(value, out->node_bytes, sizeof out->node_bytes, &size) || size == 0)
-            tr_api_refuse(out, 400, "node-for-replicas must be the address of a node");
-        out->query.node = (struct tr_span){out->node_bytes, size};
-    } else if (tr_span_equals(name, TR_SPAN("cluster-view-id"))) {
-        out->kind = TR_API_RESYNC_LIST;
-        out->query.has_view = true;
-        if (!read_hex(value, &out->query.view))
-            tr_api_refuse(out, 400, "cluster-view-id must be the view of GET /cluster");
-    } else if (tr_span_equals(name, TR_SPAN("time-from"))) {
-        if (!read_number(value, &out->query.from_ms) || out->query.from_ms > TR_TIME_MAX)
-            tr_api_refuse(out, 400, "time-from must be a number of milliseconds from now");
-    } else {
-        refuse_parameter(out, name);
-    }
+    if (!decode(value, bytes, cap, &size) || size == 0)
+        tr_api_refuse(out, 400, rule);
+    *text = (struct tr_span){bytes, size};
+}
+
+static void read_tag(struct tr_span value, struct tr_api_request *out)
+{
+    read_text(value, out->tag_bytes, sizeof out->tag_bytes, &out->query.tag,
+              "tag must be 1 to 64 bytes", out);
+}
+
+static void read_uri_prefix(struct tr_span value, struct tr_api_request *out)
+{
+    read_text(value, out->uri_bytes, sizeof out->uri_bytes, &out->query.uri_prefix,
+              "uri-prefix must be 1 to 1024 bytes", out);
+}
+
+static void read_name_prefix(struct tr_span value, struct tr_api_request *out)
+{
+    read_text(value, out->prefix_bytes, sizeof out->prefix_bytes, &out->query.name_prefix,
+              "name-prefix must be 1 to 255 bytes", out);
+}
+
+static void read_set_before(struct tr_span value, struct tr_api_request *out)
+{
+    if (!read_hex(value, &out->query.set_before) || out->query.set_before == 0)
+        tr_api_refuse(out, 400, "set-before must be a version, of 16 hexadecimal digits");
+}
+
+static void read_due_after(struct tr_span value, struct tr_api_request *out)
+{
+    if (!read_instant(value, &out->query.due_after_ms))
+        tr_api_refuse(out, 400, "due-after must be an instant, as 2026-11-19T08:30:00Z");
+}
+
+static void read_due_before(struct tr_span value, struct tr_api_request *out)
+{
+    if (!read_instant(value, &out->query.due_before_ms))
+        tr_api_refuse(out, 400, "due-before must be an instant, as 2026-11-19T08:30:00Z");
+    if (out->query.due_before_ms == 0) /* which is not given; nothing is due by then */
+        out->query.due_before_ms = 1;
 }
 
 static void read_pop_state(struct tr_span value, struct tr_api_request *out)
@@ -160,6 +167,31 @@ static void read_pop_state(struct tr_span value, struct tr_api_request *out)
     tr_api_refuse(out, 400, "state must be delivered, failed or dead");
 }
 
+static void read_state(struct tr_span value, struct tr_api_request *out)
+{
+    if (out->kind == TR_API_POPS) {
+        read_pop_state(value, out);
+        return;
+    }
+    out->has_state = true;
+    out->query.wants_dead = tr_span_equals(value, TR_SPAN("dead"));
+    out->query.wants_retrying = tr_span_equals(value, TR_SPAN("retrying"));
+    if (!out->query.wants_dead && !out->query.wants_retrying &&
+        !tr_span_equals(value, TR_SPAN("pending")))
+        tr_api_refuse(out, 400, "state must be pending, retrying or dead");
+}
+
+static void read_scope(struct tr_span value, struct tr_api_request *out)
+{
+    out->wants_cluster = tr_span_equals(value, TR_SPAN("cluster"));
+    out->wants_node = tr_span_equals(value, TR_SPAN("node"));
+    out->query.wants_held = tr_span_equals(value, TR_SPAN("held"));
+    if (!out->wants_cluster && !out->query.wants_held && !out->wants_node)
+        tr_api_refuse(out, 400, "scope must be node, cluster or held");
+}
+
+/* ---- of bulk requests, and of one timer ---- */
+
 static void read_flag(struct tr_span value, const char *what, bool *flag,
                       struct tr_api_request *out)
 {
@@ -168,83 +200,124 @@ static void read_flag(struct tr_span value, const char *what, bool *flag,
         tr_api_refuse(out, 400, what);
 }
 
-static void read_more(struct tr_span name, struct tr_span value, struct tr_api_request *out)
+static void read_all(struct tr_span value, struct tr_api_request *out)
 {
-    if (tr_span_equals(name, TR_SPAN("state")) && out->kind == TR_API_POPS) {
-        read_pop_state(value, out);
-    } else if (tr_span_equals(name, TR_SPAN("state"))) {
-        out->has_state = true;
-        out->query.wants_dead = tr_span_equals(value, TR_SPAN("dead"));
-        out->query.wants_retrying = tr_span_equals(value, TR_SPAN("retrying"));
-        if (!out->query.wants_dead && !out->query.wants_retrying &&
-            !tr_span_equals(value, TR_SPAN("pending")))
-            tr_api_refuse(out, 400, "state must be pending, retrying or dead");
-    } else if (tr_span_equals(name, TR_SPAN("scope"))) {
-        out->wants_cluster = tr_span_equals(value, TR_SPAN("cluster"));
-        out->wants_node = tr_span_equals(value, TR_SPAN("node"));
-        out->query.wants_held = tr_span_equals(value, TR_SPAN("held"));
-        if (!out->wants_cluster && !out->query.wants_held && !out->wants_node)
-            tr_api_refuse(out, 400, "scope must be node, cluster or held");
-    } else if (tr_span_equals(name, TR_SPAN("all"))) {
-        read_flag(value, "all must be yes or no", &out->wants_all, out);
-    } else if (tr_span_equals(name, TR_SPAN("dry-run"))) {
-        read_flag(value, "dry-run must be yes or no", &out->is_dry, out);
-    } else if (tr_span_equals(name, TR_SPAN("now"))) {
-        out->wants_now = tr_span_equals(value, TR_SPAN("1"));
-        if (!out->wants_now && !tr_span_equals(value, TR_SPAN("0")))
-            tr_api_refuse(out, 400, "now must be 0 or 1");
-    } else if (tr_span_equals(name, TR_SPAN("sequence"))) {
-        if (!read_number(value, &out->query.sequence))
-            tr_api_refuse(out, 400, "sequence must be a number");
-    } else {
-        read_resync_parameter(name, value, out);
-    }
+    read_flag(value, "all must be yes or no", &out->wants_all, out);
 }
 
-static void read_parameter(struct tr_span name, struct tr_span value, struct tr_api_request *out)
+static void read_dry_run(struct tr_span value, struct tr_api_request *out)
 {
-    uint64_t number = 0;
-    if (tr_span_equals(name, TR_SPAN("limit"))) {
-        if (!read_number(value, &number) || number == 0 || number > TR_LIST_LIMIT_MAX)
-            tr_api_refuse(out, 400, "limit must be a number from 1 to 1000");
-        out->query.limit = (uint32_t)number;
-    } else if (tr_span_equals(name, TR_SPAN("cursor"))) {
-        if (!read_cursor(value, out))
-            tr_api_refuse(out, 400, "cursor must be one that an earlier page gave");
-    } else if (tr_span_equals(name, TR_SPAN("tag"))) {
-        size_t size = 0;
-        if (!decode(value, out->tag_bytes, sizeof out->tag_bytes, &size) || size == 0)
-            tr_api_refuse(out, 400, "tag must be 1 to 64 bytes");
-        out->query.tag = (struct tr_span){out->tag_bytes, size};
-    } else if (tr_span_equals(name, TR_SPAN("uri-prefix"))) {
-        size_t size = 0;
-        if (!decode(value, out->uri_bytes, sizeof out->uri_bytes, &size) || size == 0)
-            tr_api_refuse(out, 400, "uri-prefix must be 1 to 1024 bytes");
-        out->query.uri_prefix = (struct tr_span){out->uri_bytes, size};
-    } else if (tr_span_equals(name, TR_SPAN("name-prefix"))) {
-        size_t size = 0;
-        if (!decode(value, out->prefix_bytes, sizeof out->prefix_bytes, &size) || size == 0)
-            tr_api_refuse(out, 400, "name-prefix must be 1 to 255 bytes");
-        out->query.name_prefix = (struct tr_span){out->prefix_bytes, size};
-    } else if (tr_span_equals(name, TR_SPAN("set-before"))) {
-        if (!read_hex(value, &out->query.set_before) || out->query.set_before == 0)
-            tr_api_refuse(out, 400, "set-before must be a version, of 16 hexadecimal digits");
-    } else if (tr_span_equals(name, TR_SPAN("due-after"))) {
-        if (!read_instant(value, &out->query.due_after_ms))
-            tr_api_refuse(out, 400, "due-after must be an instant, as 2026-11-19T08:30:00Z");
-    } else if (tr_span_equals(name, TR_SPAN("due-before"))) {
-        if (!read_instant(value, &out->query.due_before_ms))
-            tr_api_refuse(out, 400, "due-before must be an instant, as 2026-11-19T08:30:00Z");
-        if (out->query.due_before_ms == 0) /* which is not given; nothing is due by then */
-            out->query.due_before_ms = 1;
-    } else {
-        read_more(name, value, out);
+    read_flag(value, "dry-run must be yes or no", &out->is_dry, out);
+}
+
+static void read_now(struct tr_span value, struct tr_api_request *out)
+{
+    out->wants_now = tr_span_equals(value, TR_SPAN("1"));
+    if (!out->wants_now && !tr_span_equals(value, TR_SPAN("0")))
+        tr_api_refuse(out, 400, "now must be 0 or 1");
+}
+
+static void read_sequence(struct tr_span value, struct tr_api_request *out)
+{
+    if (!read_number(value, &out->query.sequence))
+        tr_api_refuse(out, 400, "sequence must be a number");
+}
+
+/* ---- what nodes of the original ask each other for ---- */
+
+static void read_node(struct tr_span value, struct tr_api_request *out)
+{
+    out->kind = TR_API_RESYNC_LIST;
+    read_text(value, out->node_bytes, sizeof out->node_bytes, &out->query.node,
+              "node-for-replicas must be the address of a node", out);
+}
+
+static void read_view(struct tr_span value, struct tr_api_request *out)
+{
+    out->kind = TR_API_RESYNC_LIST;
+    out->query.has_view = true;
+    if (!read_hex(value, &out->query.view))
+        tr_api_refuse(out, 400, "cluster-view-id must be the view of GET /cluster");
+}
+
+static void read_time_from(struct tr_span value, struct tr_api_request *out)
+{
+    if (!read_number(value, &out->query.from_ms) || out->query.from_ms > TR_TIME_MAX)
+        tr_api_refuse(out, 400, "time-from must be a number of milliseconds from now");
+}
+
+/* ---- all of them ---- */
+
+enum {
+    OF_LIST = 1 << TR_API_LIST,
+    OF_POPS = 1 << TR_API_POPS,
+    OF_READ = 1 << TR_API_READ,
+    OF_REDRIVE = 1 << TR_API_REDRIVE,
+    OF_BULK = 1 << TR_API_CANCEL_ALL | 1 << TR_API_REDRIVE_ALL,
+    OF_CHOICE = OF_LIST | OF_BULK,
+};
+
+static const struct parameter {
+    const char *name;
+    unsigned kinds; /* of requests that take it */
+    void (*read)(struct tr_span value, struct tr_api_request *out);
+} parameters[] = {
+    {"limit", OF_LIST | OF_POPS, read_limit},
+    {"cursor", OF_LIST, read_cursor},
+    {"tag", OF_CHOICE, read_tag},
+    {"state", OF_CHOICE | OF_POPS, read_state},
+    {"uri-prefix", OF_CHOICE, read_uri_prefix},
+    {"name-prefix", OF_CHOICE, read_name_prefix},
+    {"due-after", OF_CHOICE, read_due_after},
+    {"due-before", OF_CHOICE, read_due_before},
+    {"set-before", OF_CHOICE, read_set_before},
+    {"scope", OF_CHOICE | OF_POPS, read_scope},
+    {"all", OF_BULK, read_all},
+    {"dry-run", OF_BULK, read_dry_run},
+    {"now", OF_READ, read_now},
+    {"sequence", OF_REDRIVE, read_sequence},
+    {"node-for-replicas", OF_LIST, read_node},
+    {"cluster-view-id", OF_LIST, read_view},
+    {"time-from", OF_LIST, read_time_from},
+};
+
+enum { PARAMETERS = sizeof parameters / sizeof parameters[0] };
+
+static void refuse_parameter(struct tr_api_request *out, struct tr_span name, unsigned kind)
+{
+    const char *known[PARAMETERS + 1] = {NULL};
+    size_t count = 0;
+    for (size_t i = 0; i < PARAMETERS; i++) {
+        if ((parameters[i].kinds & kind) != 0)
+            known[count++] = parameters[i].name;
     }
+    char text[33] = "";
+    memcpy(text, name.text, name.size < sizeof text ? name.size : sizeof text - 1);
+    const char *meant = tr_suggest(name, known);
+    out->kind = TR_API_REFUSED;
+    tr_problem_set(&out->problem, 400,
+                   count > 0 ? "there is no parameter "
+                             : "this request takes no parameters, and there is one: ",
+                   text, meant != NULL ? ": did you mean " : NULL, meant, "?", NULL);
+}
+
+static void read_parameter(struct tr_span name, struct tr_span value, unsigned kind,
+                           struct tr_api_request *out)
+{
+    for (size_t i = 0; i < PARAMETERS; i++) {
+        struct tr_span known = {parameters[i].name, strlen(parameters[i].name)};
+        if ((parameters[i].kinds & kind) == 0 || !tr_span_equals(name, known))
+            continue;
+        parameters[i].read(value, out);
+        return;
+    }
+    refuse_parameter(out, name, kind);
 }
 
 /* Parameters are parted by & or, as the original has it, by ; */
 void tr_api_read_query(struct tr_span query, struct tr_api_request *out)
 {
+    unsigned kind = 1u << out->kind;
     while (query.size > 0 && out->kind != TR_API_REFUSED) {
         size_t end = 0;
         while (end < query.size && query.text[end] != '&' && query.text[end] != ';')
@@ -254,7 +327,7 @@ void tr_api_read_query(struct tr_span query, struct tr_api_request *out)
         struct tr_span value = {query.text + name, 0};
         if (equals != NULL)
             value = (struct tr_span){equals + 1, end - name - 1};
-        read_parameter((struct tr_span){query.text, name}, value, out);
+        read_parameter((struct tr_span){query.text, name}, value, kind, out);
         query = tr_span_from(query, end < query.size ? end + 1 : end);
     }
     const struct tr_query *asked = &out->query;

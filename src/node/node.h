@@ -143,6 +143,9 @@ uint64_t tr_node_version(const struct tr_node *node);
 
 /* ---- the cluster ---- */
 
+/* The address of a member that cannot hold what only some timers have; empty: all can. */
+struct tr_span tr_node_older_member(const struct tr_node *node);
+
 /* An operator asks for nodes to join, leave or be lost, all in one change, which goes on from the
  * next step on by itself. `who` stands in the way, if it is one node. */
 enum tr_change tr_node_ask_change(struct tr_node *node, const struct tr_view_node *nodes,

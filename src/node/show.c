@@ -278,6 +278,13 @@ struct tr_span tr_node_address_of(const struct tr_node *node, uint16_t hash)
     return (struct tr_span){"", 0};
 }
 
+struct tr_span tr_node_older_member(const struct tr_node *node)
+{
+    uint16_t member = tr_peers_older(&node->cluster, TR_PLAN_VERSION);
+    return member == TR_MEMBER_NONE ? (struct tr_span){"", 0}
+                                    : tr_member_address(&node->cluster, member);
+}
+
 struct tr_timer_text tr_node_text(const struct tr_node *node, tr_timer_id id, uint32_t factor)
 {
     return tr_timers_text(&node->timers, id, factor);

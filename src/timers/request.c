@@ -2,6 +2,7 @@
 #include "timers/request.h"
 
 #include "cluster/clock.h"
+#include "cluster/peer.h"
 #include "log/batch.h"
 #include "log/segment.h"
 #include "replication/operation.h"
@@ -38,17 +39,10 @@ struct bytes {
     uint8_t own[TR_OWN_MAX];
 };
 
-/* A member of the cluster is of a version that cannot hold what only some records have. */
+/* Whether a member of the cluster is of a version that cannot hold what only some records have. */
 static bool has_older_member(const struct tr_timers *timers)
 {
-    const struct tr_cluster *cluster = timers->cluster;
-    for (uint32_t i = 1; i < cluster->member_count; i++) {
-        const struct tr_peer *peer = &cluster->peers[i];
-        bool is_met = cluster->members[i].role != TR_ROLE_NONE && peer->link == LINK_GREETED;
-        if (is_met && peer->version < TR_PLAN_VERSION)
-            return true;
-    }
-    return false;
+    return tr_peers_older(timers->cluster, TR_PLAN_VERSION) != TR_MEMBER_NONE;
 }
 
 /* Whether the log, and all members, can hold a record that a version before this one cannot. If

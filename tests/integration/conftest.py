@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -275,6 +276,7 @@ def nodes(tmp_path):
     for node in made:
         if node.process is not None and node.process.poll() is None:
             node.kill()
+        shutil.rmtree(node.data_dir, ignore_errors=True)  # of all tests, logs would fill the disk of a small machine
         for line in node.log().splitlines() if node.log_path.exists() else []:
             assert "Sanitizer" not in line and "runtime error" not in line and "assertion" not in line.lower(), node.log()
 

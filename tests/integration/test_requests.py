@@ -216,6 +216,31 @@ def test_unknown_members_are_refused_with_a_pointer(node, receiver):
     assert "did you mean limit?" in node.get("/timers?limits=5").detail
 
 
+@pytest.mark.parametrize("method, path", [
+    ("POST", "/timers?tag=a"),
+    ("PUT", "/timers/0000000000000001-1?now=1"),
+    ("PUT", "/timers/named/noon?tag=a"),
+    ("DELETE", "/timers/0000000000000001-1?dry-run=yes"),
+    ("POST", "/timers/0000000000000001-1/fire?sequence=1"),
+    ("GET", "/timers/0000000000000001-1?tag=a"),
+    ("GET", "/timers?dry-run=yes"),
+    ("GET", "/pops?tag=a"),
+    ("GET", "/cluster?scope=cluster"),
+])
+def test_parameters_of_other_requests_are_refused(node, receiver, method, path):
+    kept = node.create(receiver.uri, 3600).location
+    path = path.replace("/timers/0000000000000001-1", kept)
+    body = timer_body(receiver.uri, 7200) if method in ("POST", "PUT") and "fire" not in path else None
+    answer = node.request(method, path, body)
+    assert answer.status == 400 and path.split("?")[1].split("=")[0] in answer.detail
+    assert node.get(kept).json()["timing"]["interval"] == 3600, "and nothing is done"
+    assert node.get("/timers/named/noon").status == 404
+
+
+def test_probes_take_parameters_of_their_own(node):
+    assert node.get("/readyz?verbose").status == 200 and node.get("/metrics?name=x").status == 200
+
+
 def test_who_needs_it_has_unknown_members_ignored(nodes, receiver):
     node = nodes(config="[api]\nunknown-members = ignore\n").start()
     body = json.loads(timer_body(receiver.uri, 3600))

@@ -159,7 +159,8 @@ static void put_page(struct tr_answer *answer, const struct tr_node *node,
     tr_put_text(out, "}\n");
 }
 
-static void answer_result(struct tr_answer *answer, enum tr_result result)
+static void answer_result(struct tr_answer *answer, const struct tr_node *node,
+                          enum tr_result result)
 {
     struct tr_problem problem;
     struct tr_words words = tr_words_of(result);
@@ -167,9 +168,7 @@ static void answer_result(struct tr_answer *answer, enum tr_result result)
         reset(answer, words.status, NULL);
         return;
     }
-    tr_problem_set(&problem, words.status, words.detail, NULL);
-    problem.type = words.type;
-    problem.retry_after_s = tr_result_is_refusal(result);
+    tr_words_problem(&problem, node, result);
     tr_answer_problem(answer, &problem, NULL);
 }
 
@@ -199,7 +198,7 @@ void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
         reset(answer, 200, "application/json");
         put_page(answer, node, effect);
     } else {
-        answer_result(answer, effect->of.answer.result);
+        answer_result(answer, node, effect->of.answer.result);
     }
     if (effect->kind == TR_EFFECT_ANSWER)
         answer->is_replayed = effect->of.answer.is_replayed;

@@ -197,8 +197,7 @@ bool tr_batch_hear(struct tr_connection *connection, uint16_t number,
         line->state = LINE_SET;
         return true;
     }
-    tr_problem_set(&problem, words.status, words.detail, NULL);
-    problem.type = words.type;
+    tr_words_problem(&problem, connection->server->daemon->node, result);
     refuse_line(batch, line, &problem, effect->of.answer.has_location ? &line->location : NULL);
     return true;
 }

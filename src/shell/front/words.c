@@ -2,7 +2,10 @@
 #include "shell/front/words.h"
 
 #include "base/assert.h"
-#include "wire/text.h"
+#include "node/node.h"
+#include "wire/address.h"
+
+#include <stdio.h>
 
 struct tr_words tr_words_of(enum tr_result result)
 {
@@ -34,7 +37,7 @@ struct tr_words tr_words_of(enum tr_result result)
         [TR_RESYNC_NO_NODE] = {400, "node-for-replicas is no node of this cluster"},
         [TR_STARTING] = {503, "the node is starting"},
         [TR_OLDER_MEMBER] = {503, "a node of the cluster is of an older version, which cannot hold "
-                                  "such a timer: upgrade it first"},
+                                  "such a timer: upgrade it first: "},
         [TR_STOPPING] = {503, "the node is stopping"},
         [TR_CLOCK_AHEAD] = {503, "this node's clock is ahead of the others'"},
         [TR_DISK_FULL] = {507, "the disk is full"},
@@ -56,4 +59,17 @@ struct tr_words tr_words_of(enum tr_result result)
     };
     TR_ASSERT(result < TR_RESULTS && words[result].status != 0);
     return (struct tr_words){words[result].status, words[result].detail, types[result]};
+}
+
+void tr_words_problem(struct tr_problem *problem, const struct tr_node *node, enum tr_result result)
+{
+    struct tr_words words = tr_words_of(result);
+    char address[TR_HOST_MAX + 8] = "";
+    if (result == TR_OLDER_MEMBER) {
+        struct tr_span older = tr_node_older_member(node);
+        snprintf(address, sizeof address, "%.*s", (int)older.size, older.text);
+    }
+    tr_problem_set(problem, words.status, words.detail, address, NULL);
+    problem->type = words.type;
+    problem->retry_after_s = tr_result_is_refusal(result);
 }

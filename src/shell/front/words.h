@@ -4,6 +4,9 @@
 #define TR_SHELL_FRONT_WORDS_H
 
 #include "seam/command.h"
+#include "wire/text.h"
+
+struct tr_node;
 
 struct tr_words {
     unsigned status;
@@ -12,5 +15,9 @@ struct tr_words {
 };
 
 struct tr_words tr_words_of(enum tr_result result);
+
+/* Likewise, with the node that stands in the way. There must be something to say. */
+void tr_words_problem(struct tr_problem *problem, const struct tr_node *node,
+                      enum tr_result result);
 
 #endif
