@@ -2,9 +2,8 @@
 /*
  * The load for tryst and its rivals, and the receiver of its callbacks: one thread, epoll.
  *
-  *   create  closed loop: C connections, one request under way on each; rate and latency
+ *   create  closed loop: C connections, one request under way on each; rate and latency
  *   paced   open loop: timers at a steady rate; latency of setting them
-
  *   steady  open loop: timers at a steady rate, whatever the answers do; lateness of their pops
  *   burst   N timers due at one instant; how long until all are delivered and acknowledged
  *

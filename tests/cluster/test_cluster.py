@@ -414,6 +414,9 @@ def test_an_upgrade_from_the_version_before(cluster, crowd):
         if node is not three[2]:
             status, body = ask_to_leave(node, three[1])
             assert status == 409 and b"older version" in body, body
+            daily = json.dumps({"timing": {"cron": "@daily"}, "callback": {"http": {"uri": "http://127.0.0.1:9/", "opaque": ""}}})
+            status, _, body = node.ask("POST", "/timers", daily, None)
+            assert status == 503 and three[2].address.encode() in body, "it says which node is too old"
     clients.drain(30 * SLOW)
     check(clients)
     told = [node.json("/cluster") for node in three]
