@@ -19,11 +19,12 @@ static void refuse_method(struct tr_api_request *out, const char *allow)
     tr_problem_set(&out->problem, 405, "this path takes ", allow, NULL);
 }
 
-/* What is to be done with a timer, behind its id or name. */
+/* What is to be done with a timer, behind its id or name; behind `named` it is the name itself. */
 static bool cut_suffix(struct tr_span *path, struct tr_span suffix)
 {
     size_t size = path->size - (path->size >= suffix.size ? suffix.size : path->size);
-    if (size == 0 || !tr_span_equals(tr_span_from(*path, size), suffix))
+    if (size == 0 || !tr_span_equals(tr_span_from(*path, size), suffix) ||
+        tr_span_equals((struct tr_span){path->text, size}, TR_SPAN("named")))
         return false;
     path->size = size;
     return true;

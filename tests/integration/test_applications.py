@@ -216,6 +216,14 @@ def test_a_name(node, receiver):
     assert node.request("DELETE", path).status == 200 and node.get(path).status == 404
 
 
+def test_names_that_are_words_of_paths(node, receiver):
+    for name in ("fire", "redrive", "named"):
+        assert node.request("PUT", f"/timers/named/{name}", body(receiver.uri, {"interval": 60})).status == 200
+        assert node.get(f"/timers/named/{name}").json()["name"] == name
+        assert node.request("POST", f"/timers/named/{name}/fire").status == 200
+    assert len(receiver.wait(3)) == 3
+
+
 @pytest.mark.parametrize("name", ["", "x" * 256, "%zz", "%"])
 def test_a_name_that_is_none(node, receiver, name):
     assert node.request("PUT", f"/timers/named/{name}", body(receiver.uri, {"interval": 60})).status in (400, 404)
