@@ -127,8 +127,8 @@ static void route_cluster(enum tr_http_method method, struct tr_span path,
     }
 }
 
-static void take(struct tr_api_request *out, enum tr_http_method method,
-                 enum tr_http_method taken, enum tr_api_kind kind, const char *allow)
+static void take(struct tr_api_request *out, enum tr_http_method method, enum tr_http_method taken,
+                 enum tr_api_kind kind, const char *allow)
 {
     bool is_taken = method == taken || (taken == TR_HTTP_GET && method == TR_HTTP_HEAD);
     out->kind = kind;
