@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clients, on whatever node they find. */
-#include "sim/world.h"
+#include "sim/plans.h"
 
 #include "timers/book.h"
 
@@ -37,22 +37,6 @@ static uint64_t draw_interval(struct world *world)
     }
 }
 
-/* Timers that go by the wall clock, which is right on all machines of such a life: they are due
- * when one with an interval would be. Others have headers, or a name. */
-static void fill_plan(struct world *world, uint32_t number)
-{
-    static const char headers[] = "X-Kind: planned\r\n";
-    struct tr_timer_body *body = &world->body;
-    if (number % 2 == 0 && body->interval_ms > 0) {
-        body->plan.timing = TR_TIMING_AT;
-        body->at_ms = world->now_ms + body->interval_ms;
-    }
-    if (number % 3 == 0)
-        body->plan.headers = (struct tr_span){headers, sizeof headers - 1};
-    if (number % 5 == 0)
-        body->own.name = body->uri;
-}
-
 static void fill_body(struct world *world, uint32_t number)
 {
     const struct sim_write *write = &world->model.writes[number];
@@ -74,7 +58,7 @@ static void fill_body(struct world *world, uint32_t number)
         .pops = write->pops > 1 ? write->pops : 1,
     };
     if (world->options->has_plans)
-        fill_plan(world, number);
+        sim_plans_fill(world, number);
 }
 
 /* The latest write to the id of an earlier timer; 0: none was found. */
@@ -180,7 +164,7 @@ static bool is_torn(const struct world *world, uint32_t index)
 }
 
 /* Another client, on another node, writes to the same timer before the first is answered. */
-static void race(struct world *world, uint32_t first)
+static void race(struct world *world, uint32_t first, struct tr_condition condition)
 {
     uint32_t index = (uint32_t)sim_draw(world, world->machine_count);
     const struct machine *machine = &world->machines[index];
@@ -201,6 +185,8 @@ static void race(struct world *world, uint32_t first)
     event.of.request.token = ++world->token;
     event.of.request.command = is_cancel ? TR_COMMAND_CANCEL : TR_COMMAND_REPLACE;
     event.of.request.body = &world->body;
+    event.of.request.condition = condition;
+    write->wants = world->model.writes[first].wants;
     event.of.request.timer = (struct tr_timer_text){
         .id = write->id, .factor = write->factor, .replicas = write->replicas};
     world->open[world->open_count++] = (struct open_request){
@@ -235,8 +221,10 @@ void sim_ask(struct world *world, uint32_t index)
                                : is_cancel ? TR_COMMAND_CANCEL
                                            : TR_COMMAND_REPLACE;
     event.of.request.body = &world->body;
+    bool has_twin = is_keyed && world->options->has_plans && sim_chance(world, 2);
     if (is_keyed) {
-        snprintf(world->key, sizeof world->key, "key %u", (unsigned)sim_draw(world, 20));
+        unsigned key = has_twin ? 1000 + number : (unsigned)sim_draw(world, 20);
+        snprintf(world->key, sizeof world->key, "key %u", key);
         event.of.request.key = (struct tr_span){world->key, strlen(world->key)};
         write->has_key = true;
     }
@@ -255,9 +243,13 @@ void sim_ask(struct world *world, uint32_t index)
                          : "creates",
               number, sim_name(index), (unsigned long long)write->interval_ms,
               old != 0 ? ", over " : ", copies ", old != 0 ? old : write->factor);
+    if (world->options->has_plans && old != 0 && sim_chance(world, 2))
+        sim_plans_want(world, number, &event.of.request.condition);
     sim_step(world, index, &event);
     if (world->faults[SIM_RACE] && old != 0 && sim_chance(world, 2))
-        race(world, number);
+        race(world, number, event.of.request.condition);
+    if (has_twin)
+        sim_plans_twin(world, number, &event);
 }
 
 static void create_on(struct world *world, uint32_t index, uint32_t namesake)
@@ -318,6 +310,11 @@ void sim_collide(struct world *world)
 }
 
 /* ---- answers ---- */
+
+bool sim_is_settled(const struct world *world, uint64_t since_ms)
+{
+    return world->scaled_ms + VIEW_MS + 4 * world->latency_ms <= since_ms;
+}
 
 /* Machines that hold this write, durably, or may: those that are down, and those on which it has
  * begun to move since. */
@@ -381,11 +378,11 @@ static void answer_write(struct world *world, const struct open_request *request
         world->recent = request->write;
         meet_namesake(world, request->write);
         bool is_pending = write->pops > 0 && !write->has_key && write->replaced_by == 0 &&
-                          write->races == 0 && write->asked_ms + write->interval_ms > world->now_ms;
+                          write->races == 0 && sim_write_due(write, 1) > world->now_ms;
         /* Else, who knows who sees whom; or, between two changes, where it is to be: a view that
          * is taken back at once may have had fewer nodes than it has copies. */
         bool is_changing = (world->faults[SIM_SECOND] || world->faults[SIM_TAKEN_BACK]) &&
-                           world->scaled_ms + VIEW_MS + 4 * world->latency_ms > request->asked_ms;
+                           !sim_is_settled(world, request->asked_ms);
         bool is_sure = (world->is_lone || !world->model.has_faults) && !is_changing;
         if (is_pending && is_sure && !world->model.is_off &&
             count_copies(world, request->write) < write->copies)
@@ -393,7 +390,7 @@ static void answer_write(struct world *world, const struct open_request *request
     }
     /* Two writes of one timer that moves meanwhile, or one of them on a node that stops, may hold
      * each other up for too long. */
-    bool is_changed = world->scaled_ms + VIEW_MS + 4 * world->latency_ms > request->asked_ms;
+    bool is_changed = !sim_is_settled(world, request->asked_ms);
     bool is_stopping = world->machines[request->machine].is_draining;
     bool is_contested = write->races > 0 && (world->is_scaling || is_changed || is_stopping);
     if (write->is_maybe && !write->is_torn && !is_contested && !world->model.has_faults &&
@@ -403,19 +400,21 @@ static void answer_write(struct world *world, const struct open_request *request
         sim_fault(world, SIM_MEMORY);
     sim_trace(world, "%s answers %u: %s", sim_name(request->machine), request->write,
               tr_result_name(effect->of.answer.result));
+    if (world->options->has_plans)
+        sim_plans_answered(world, request->write, request->asked_ms);
 }
 
 /* Without faults a read tells what was acknowledged. */
 static void answer_read(struct world *world, const struct open_request *request, bool is_there)
 {
     const struct sim_write *write = &world->model.writes[request->subject];
-    uint64_t end_ms = write->asked_ms + write->pops * write->interval_ms;
+    uint64_t end_ms = sim_write_due(write, write->pops);
     bool is_sure = write->is_acked && write->replaced_by == 0 && write->races == 0 &&
                    !world->model.has_faults && write->acked_ms < request->asked_ms;
     /* A node that has not heard of a view yet, and to which what others say of theirs is on its
      * way, looks where the view before places it. */
     bool has_not_heard = world->latency_ms > 0 && is_outdated(world, request->machine) &&
-                         world->scaled_ms + VIEW_MS + 4 * world->latency_ms > request->asked_ms;
+                         !sim_is_settled(world, request->asked_ms);
     sim_trace(world, "%s reads %u: %s", sim_name(request->machine), request->subject,
               is_there ? "there" : "not there");
     if (world->model.is_off || has_not_heard)
@@ -441,7 +440,9 @@ void sim_answer(struct world *world, uint32_t index, const struct tr_effect *eff
             if (record.uri.size == 0)
                 sim_break(world, "a timer that is read has no URI");
         }
-        if (request.write != 0)
+        if (request.twin != 0)
+            sim_plans_twin_answered(world, &request, effect);
+        else if (request.write != 0)
             answer_write(world, &request, effect);
         else if (request.subject != 0 && (is_timer || effect->of.answer.result == TR_NOT_FOUND))
             answer_read(world, &request, is_timer);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes wrong: crashes, disks, links, clocks, receivers. */
-#include "sim/world.h"
+#include "sim/plans.h"
 
 #define BETWEEN_MS 5000 /* restarts and crashes, where it is one at a time */
 #define OFF_MS     50   /* nodes correct their clocks by more than that, or not at all */
@@ -258,6 +258,7 @@ void sim_disturb(struct world *world)
     if (sim_chance(world, 50))
         snap(world, a);
     step_clock(world, a);
+    sim_plans_disturb(world, a);
     if (world->is_sluggish && a != b && sim_chance(world, 200))
         sim_stall(world, a, b);
     else if (world->is_sluggish)

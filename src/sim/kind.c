@@ -122,8 +122,10 @@ void sim_draw_faults(struct world *world)
     faults[SIM_SKEW] = kind != KIND_SLUGGISH && sim_chance(world, 3);
     faults[SIM_DRIFT] = sim_chance(world, 4);
     faults[SIM_STEP] = sim_chance(world, 4);
-    if (world->options->has_plans)
+    if (world->options->has_plans) {
         faults[SIM_SKEW] = faults[SIM_DRIFT] = faults[SIM_STEP] = false;
+        faults[SIM_ZONES] = world->model.has_zones = sim_chance(world, 2);
+    }
     if (world->options->is_still)
         faults[SIM_SCALE_UP] = faults[SIM_SCALE_DOWN] = faults[SIM_RESTART] = false;
     if (world->options->is_moving) {

@@ -54,7 +54,11 @@
     X(HOURS, "clocks set by hours")                                                                \
     X(DAMAGE, "damaged logs")                                                                      \
     X(SPREAD, "keys that are spread in another way")                                               \
-    X(FLUSH, "keys that are all ended at once")
+    X(FLUSH, "keys that are all ended at once")                                                    \
+    X(CRON, "cron expressions")                                                                    \
+    X(ZONES, "zone files that differ")                                                             \
+    X(CONDITION, "writes that want the timer as it was")                                           \
+    X(TWIN, "requests that are sent to two nodes")
 
 #define SIM_AS_FAULT(name, what) SIM_##name,
 enum sim_fault { SIM_FAULTS_LIST(SIM_AS_FAULT) SIM_FAULTS };

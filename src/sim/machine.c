@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Machines: starting a node, stepping it, carrying out what it wants, and taking it down. */
 
-#include "sim/world.h"
+#include "sim/plans.h"
 
 #include "base/assert.h"
 
@@ -337,6 +337,8 @@ void sim_start(struct world *world, uint32_t index)
         .needs_quorum = world->needs_quorum,
         .mutant = (uint32_t)world->options->mutant,
     };
+    if (world->options->has_plans)
+        config.zones = sim_plans_zones(machine);
     memset(&config.store_id, (int)(index + 1), sizeof config.store_id);
     config.store_id[0] = (uint8_t)machine->store;
     machine->region = calloc(1, world->memory_size);

@@ -208,17 +208,30 @@ static void add_up(struct sim_result *total, const struct sim_result *result)
         total->rules[i] += result->rules[i];
 }
 
+/* Whether such lives are to have it: those of keys and of plans are the last ones. */
+static bool is_drawn(enum sim_fault fault, const struct sim_options *options)
+{
+    if (options->has_plans &&
+        (fault == SIM_SKEW || fault == SIM_DRIFT || fault == SIM_STEP || fault == SIM_HOURS))
+        return false;
+    return fault < SIM_SPREAD    ? true
+           : fault == SIM_SPREAD ? options->has_keys
+           : fault == SIM_FLUSH  ? options->has_flushes
+                                 : options->has_plans;
+}
+
 /* False: something was never tried. */
 static bool print_cover(const struct sim_result *total, const struct sim_options *options)
 {
     unsigned missing = 0;
-    unsigned fault_count = options->has_flushes ? SIM_FAULTS /* those of keys are the last ones */
-                           : options->has_keys  ? SIM_FLUSH
-                                                : SIM_SPREAD;
+    unsigned fault_count = 0;
     unsigned rule_count = options->has_flushes ? RULE_COUNT
                           : options->has_keys  ? RULE_FLOOR_AGAIN
                                                : RULE_KEY_HINTED;
-    for (unsigned i = 0; i < fault_count; i++) {
+    for (unsigned i = 0; i < SIM_FAULTS; i++) {
+        if (!is_drawn((enum sim_fault)i, options))
+            continue;
+        fault_count++;
         missing += total->faults[i] == 0;
         printf("%12llu  %s\n", (unsigned long long)total->faults[i], faults[i]);
     }

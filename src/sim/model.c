@@ -90,6 +90,12 @@ static bool is_long_over(const struct sim_model *model, uint32_t number, uint64_
     return false;
 }
 
+uint64_t sim_write_due(const struct sim_write *write, uint64_t sequence)
+{
+    return write->is_cron ? write->from_ms + sequence * write->step_ms
+                          : write->asked_ms + sequence * write->interval_ms;
+}
+
 void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence, uint64_t now_ms,
                     uint32_t epoch)
 {
@@ -103,14 +109,15 @@ void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence,
         broken(model, number, "a pop beyond the last");
         return;
     }
-    uint64_t due_ms = write->asked_ms + sequence * write->interval_ms;
+    uint64_t due_ms = sim_write_due(write, sequence);
     if (now_ms + model->most_early_ms < due_ms && (write->copies >= 2 || !model->has_steps))
         broken(model, number, "a pop before its time");
     else if (now_ms >= due_ms && now_ms - due_ms < model->least_lateness_ms)
         model->least_lateness_ms = now_ms - due_ms;
     /* Later ones may have waited for a slow receiver. */
-    bool is_first =
-        sequence == 1 && write->fired[0] == 0 && (write->copies >= 2 || !model->has_restarts);
+    bool is_first = sequence == 1 && write->fired[0] == 0 &&
+                    (write->copies >= 2 || !model->has_restarts) &&
+                    !(write->is_cron && model->has_zones);
     /* Nobody waits for what is not promised yet. */
     uint64_t from_ms = write->is_acked && write->acked_ms > due_ms ? write->acked_ms : due_ms;
     uint64_t key_late_ms = write->is_appointment ? model->key_late_ms + model->stop_late_ms : 0;

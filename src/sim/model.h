@@ -18,6 +18,13 @@ struct sim_write {
     tr_timer_id fired_id; /* known when it first pops, which may be before that; 0: never did */
     uint64_t asked_ms;    /* true time */
     uint64_t interval_ms;
+    uint64_t from_ms; /* of a cron expression: pops are due so long after it, at the earliest, */
+    uint64_t step_ms; /* one after the other */
+    uint64_t instants[SIM_POPS_MAX]; /* that they were made for */
+    uint64_t wants;                  /* the version that it wants to replace; 0: any */
+    tr_timer_id twin_id; /* what the same request was told by another node; 0: nothing */
+    bool is_cron;
+    bool has_twin;        /* another node has it, or may have */
     uint32_t pops;        /* 0: a cancellation */
     uint32_t factor;      /* copies asked for */
     uint32_t replaced_by; /* the write after it to the same id; 0: none */
@@ -66,6 +73,7 @@ struct sim_model {
     bool has_steps;     /* of clocks, which a timer with one copy cannot tell */
     bool is_once;       /* each pop is made once: receivers do not fail */
     bool has_restarts;  /* what only one node has may wait for it */
+    bool has_zones;     /* that differ: which occurrence is the next depends on who is asked */
     bool has_full;      /* disks: a node may refuse what splits off of a timer that it holds */
     bool is_off;        /* nothing is held to anything */
     const char *broken; /* what, or NULL */
@@ -77,6 +85,9 @@ void sim_model_free(struct sim_model *model);
 
 /* A new write; returns its number. */
 uint32_t sim_model_ask(struct sim_model *model, struct sim_write write);
+
+/* When a pop is due, at the earliest. */
+uint64_t sim_write_due(const struct sim_write *write, uint64_t sequence);
 
 /* Whether it was asked, and is not answered yet. */
 bool sim_write_is_open(const struct sim_write *write);

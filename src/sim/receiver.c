@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Receivers: what is popped, and how that is answered. */
-#include "sim/world.h"
+#include "sim/plans.h"
 
 #include "timers/book.h"
 
@@ -84,6 +84,8 @@ void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effec
         world->model.writes[write].fired_id = record.head.key.id;
     world->model.stop_late_ms = stopping_for(world);
     sim_model_fire(&world->model, write, sequence, world->now_ms, 0);
+    if (write < world->model.count)
+        sim_plans_popped(world, write, &record);
     if (world->is_lone && !world->is_tight && !world->options->is_hostile &&
         write < world->model.count)
         check_known(world, index, write, &record);

@@ -62,6 +62,8 @@ struct machine {
     bool is_damaged; /* its log is: it refuses to start, */
     bool is_refused; /* and is repaired */
     bool has_filled; /* its disk, when it started */
+    bool has_newer_zones;
+    struct tr_zone zone; /* that it was last asked for */
 };
 
 struct link {
@@ -80,6 +82,7 @@ struct open_request {
     uint32_t write; /* 0: a read */
     uint32_t machine;
     uint32_t subject; /* of a read: the write that it looks for */
+    uint32_t twin;    /* a write that is asked for on another node, too; 0: it is none */
     uint64_t asked_ms;
 };
 
@@ -204,6 +207,7 @@ unsigned sim_reach(const struct world *world, uint32_t index); /* nodes of its v
 
 /* client.c */
 void sim_ask(struct world *world, uint32_t index);
+bool sim_is_settled(const struct world *world, uint64_t since_ms); /* no nodes come or go */
 void sim_collide(struct world *world);
 void sim_answer(struct world *world, uint32_t index, const struct tr_effect *effect);
 

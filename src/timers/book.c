@@ -413,7 +413,7 @@ static struct tr_reader unpack_head(const struct tr_book *book, tr_ref ref, stru
     if ((bytes[0] & HAS_FROM) != 0)
         unpack_from(&in, &head->from);
     head->instant_ms = 0;
-    head->attempt.at_ms = 0;
+    head->attempt = (struct tr_attempt){0}; /* the log is given all of it */
     head->fingerprint = 0;
     among->plan = TR_ARENA_NONE;
     among->own = (struct tr_span){"", 0};

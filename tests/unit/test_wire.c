@@ -287,7 +287,8 @@ static void requests_find_their_way(void **state)
     } cases[] = {
         {TR_HTTP_POST, "/timers", TR_API_CREATE, 0},
         {TR_HTTP_POST, "/timers/", TR_API_CREATE, 0},
-        {TR_HTTP_POST, "/timers?x", TR_API_CREATE, 0},
+        {TR_HTTP_POST, "/timers?", TR_API_CREATE, 0},
+        {TR_HTTP_POST, "/timers?x", TR_API_REFUSED, 400},
         {TR_HTTP_GET, "/timers", TR_API_LIST, 0},
         {TR_HTTP_PUT, "/timers", TR_API_REFUSED, 405},
         {TR_HTTP_PUT, "/timers/0002a3c680100000-2", TR_API_REPLACE, 0},
@@ -296,6 +297,8 @@ static void requests_find_their_way(void **state)
         {TR_HTTP_POST, "/timers/0002a3c680100000-2", TR_API_REFUSED, 405},
         {TR_HTTP_POST, "/timers/0002a3c680100000-2/redrive", TR_API_REDRIVE, 0},
         {TR_HTTP_GET, "/timers/0002a3c680100000-2/redrive", TR_API_REFUSED, 405},
+        {TR_HTTP_GET, "/timers/named/redrive", TR_API_READ, 0},
+        {TR_HTTP_POST, "/timers/named/fire/fire", TR_API_FIRE, 0},
         {TR_HTTP_GET, "/timers/nothing", TR_API_REFUSED, 404},
         {TR_HTTP_GET, "/timersfoo", TR_API_REFUSED, 404},
         {TR_HTTP_DELETE, "/timers/references", TR_API_REFERENCES, 0},
