@@ -91,10 +91,13 @@ static void fill_beat(void *context, uint16_t index, struct tr_frame *frame)
     frame->of.beat.roster_id = roster->id;
     frame->of.beat.flags |= node->membership.is_settled ? TR_BEAT_SETTLED : 0;
     bool is_less = node->quorum.exchanges[index].is_less;
+    bool is_finishing =
+        node->quorum.handover.older_count > 0 && node->cluster.peers[index].version >= 4;
     frame->of.beat.key_flags =
         (uint8_t)((node->membership.is_arrived ? TR_BEAT_KEYS_ARRIVED : 0) |
                   (is_less ? TR_BEAT_KEYS_LESS : 0) |
-                  (tr_strays_are_home(&node->quorum) ? TR_BEAT_KEYS_HOME : 0));
+                  (tr_strays_are_home(&node->quorum) ? TR_BEAT_KEYS_HOME : 0) |
+                  (is_finishing ? TR_BEAT_KEYS_OLDER : 0));
 }
 
 static void beat_heard(void *context, uint16_t index, const struct tr_frame *frame,

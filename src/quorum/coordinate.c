@@ -7,6 +7,7 @@
 #include "kv/merge.h"
 #include "log/batch.h"
 #include "quorum/exchange.h"
+#include "quorum/handover.h"
 #include "quorum/mail.h"
 #include "quorum/operation.h"
 #include "quorum/scan.h"
@@ -355,7 +356,8 @@ static void call_again(struct tr_quorum *quorum, struct tr_quorum_operation *ope
     if (first == 0) {
         operation->kind = QUORUM_MODIFY;
         operation->target_count = 0;
-        tr_quorum_chain(quorum, operation, command.key);
+        if (!operation->is_chained)
+            tr_quorum_chain(quorum, operation, command.key);
         tr_modify_begin(quorum, operation);
         ask_chosen(quorum, operation, NULL);
     } else if (first == TR_MEMBER_NONE || !send_call(quorum, operation, &command, first)) {
@@ -474,6 +476,7 @@ void tr_quorum_run(struct tr_quorum *quorum, struct tr_effects *out)
     while (tr_effects_has_room(out, 16) && tr_mail_next_durable(quorum, &number, &batch))
         own_is_durable(quorum, number, batch, out);
     tr_scan_run(quorum, out);
+    tr_handover_run(quorum);
     if (quorum->time->now_ms < quorum->look_ms)
         return;
     quorum->look_ms = TR_NEVER;
@@ -493,7 +496,9 @@ void tr_quorum_run(struct tr_quorum *quorum, struct tr_effects *out)
 tr_mono_ms tr_quorum_wake_at(const struct tr_quorum *quorum)
 {
     tr_mono_ms scans = tr_scan_wake_at(quorum);
-    return scans < quorum->look_ms ? scans : quorum->look_ms;
+    tr_mono_ms handover = tr_handover_wake_at(quorum);
+    tr_mono_ms first = scans < handover ? scans : handover;
+    return first < quorum->look_ms ? first : quorum->look_ms;
 }
 
 void tr_quorum_link_lost(struct tr_quorum *quorum, uint16_t peer)
@@ -516,24 +521,53 @@ void tr_quorum_link_lost(struct tr_quorum *quorum, uint16_t peer)
     }
 }
 
+/* A command that was not begun yet: another node may be the first now. */
+static void call_anew(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
+{
+    struct tr_key_entry entry = {
+        .kind = TR_KEYS_ANSWER,
+        .operation = operation->for_operation,
+        .answer = TR_ANSWER_EPOCH,
+    };
+    if (operation->for_peer == 0) {
+        tr_quorum_drop_pair(quorum, operation);
+        operation->kind = QUORUM_CALL;
+        operation->is_first_read = operation->has_read = false;
+        operation->target_count = 1;
+        operation->targets[0] = (struct tr_target){.member = TR_MEMBER_NONE, .state = TARGET_AGAIN};
+        return;
+    }
+    tr_mail_send(quorum, operation->for_peer, &entry, no_list);
+    tr_quorum_end(quorum, operation);
+}
+
+static void begin_anew(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
+{
+    struct tr_span key;
+    bool is_waiting =
+        operation->is_first_read || (operation->kind == QUORUM_MODIFY && operation->attempts == 0);
+    operation->roster_id = quorum->roster_id;
+    operation->look_ms = quorum->time->now_ms;
+    if (is_waiting)
+        call_anew(quorum, operation);
+    else if (operation->kind != QUORUM_CALL && tr_ring_is_there(quorum->cluster) &&
+             tr_quorum_key(quorum, operation, &key))
+        tr_quorum_choose(quorum, operation, key);
+}
+
 /* All begin anew; those that were answered are left to the exchanges. */
 void tr_quorum_roster_changed(struct tr_quorum *quorum)
 {
     uint32_t next = NONE;
     quorum->roster_id = quorum->membership->roster->id;
+    quorum->look_ms = quorum->time->now_ms;
     for (uint32_t i = quorum->active; i != NONE; i = next) {
         struct tr_quorum_operation *operation = &quorum->operations[i];
-        struct tr_span key;
         next = operation->next;
-        if (operation->is_answered) {
+        if (operation->is_answered)
             tr_quorum_end(quorum, operation);
-            continue;
-        }
-        operation->roster_id = quorum->roster_id;
-        if (operation->kind != QUORUM_CALL && tr_ring_is_there(quorum->cluster) &&
-            tr_quorum_key(quorum, operation, &key))
-            tr_quorum_choose(quorum, operation, key);
-        operation->look_ms = quorum->time->now_ms;
-        quorum->look_ms = quorum->time->now_ms;
+        else
+            begin_anew(quorum, operation);
     }
+    tr_handover_begin(quorum);
 }

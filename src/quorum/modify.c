@@ -128,12 +128,90 @@ static bool carry_out(struct tr_quorum *quorum, struct tr_quorum_operation *oper
     return true;
 }
 
+/* ---- reading first ---- */
+
+/* Whether what is here may be older than what others have: this node is the first of the list by a
+ * change, or since another one is not there, or has just come back. What it would make of the older
+ * might reach others before it has heard of the newer. */
+static bool may_be_behind(const struct tr_quorum *quorum,
+                          const struct tr_quorum_operation *operation, struct tr_span key)
+{
+    const struct tr_cluster *cluster = quorum->cluster;
+    uint16_t members[TR_COPIES_MAX];
+    if (tr_breaks(quorum->trial, MUTANT_KEY_UNREAD))
+        return false;
+    if (operation->has_waited || cluster->old_ring.count > 0 || !quorum->membership->is_arrived)
+        return true;
+    unsigned count = tr_ring_list(cluster, &cluster->ring, key, cluster->ring.copies, members);
+    for (unsigned i = 0; i < count; i++) {
+        bool is_met = members[i] == 0 || quorum->exchanges[members[i]].is_met;
+        if (!is_met && tr_quorum_is_healthy(quorum, members[i]))
+            return true;
+    }
+    return count == 0 || members[0] != 0;
+}
+
+static void read_first(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
+                       struct tr_span key)
+{
+    tr_cover(quorum->trial, RULE_MODIFIER_READ);
+    operation->kind = QUORUM_READ;
+    operation->is_first_read = true;
+    operation->result.outcome = TR_KEY_DONE;
+    tr_quorum_choose(quorum, operation, key);
+}
+
+void tr_modify_has_read(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
+{
+    TR_ASSERT(operation->kind == QUORUM_READ && operation->is_first_read);
+    const struct tr_target *own = tr_quorum_target(operation, 0);
+    struct tr_pair pair;
+    uint64_t batch = 0;
+    enum tr_merge merge = tr_quorum_pair(quorum, operation, &pair)
+                              ? tr_kv_merge(quorum->kv, &pair, &batch)
+                              : TR_MERGE_HELD;
+    if (merge == TR_MERGE_AGAIN) {
+        look_at(quorum, operation, quorum->time->now_ms + 1);
+        return;
+    }
+    quorum->strays.has_new |= (own == NULL || own->is_hinted) && merge == TR_MERGE_STORED;
+    tr_quorum_drop_pair(quorum, operation);
+    operation->kind = QUORUM_MODIFY;
+    operation->is_first_read = false;
+    operation->has_read = true;
+    operation->is_late = false;
+    operation->has_failed = false;
+    operation->kept = (struct tr_pair_order){0};
+    operation->target_count = 0;
+    if (merge == TR_MERGE_FULL) {
+        operation->result.outcome = TR_KEY_REFUSED;
+        operation->result.refusal = TR_MEMORY_FULL;
+    } else {
+        tr_modify_begin(quorum, operation);
+    }
+    look_at(quorum, operation, quorum->time->now_ms); /* it goes on in the next step */
+}
+
+/* ---- beginning ---- */
+
 void tr_modify_begin(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
 {
     struct tr_key_command command;
     bool has_command = tr_quorum_command(quorum, operation, &command);
     TR_ASSERT(has_command);
     operation->target_count = 0;
+    if (operation->attempts == 0 && quorum->handover.is_on) {
+        tr_cover(quorum->trial, RULE_MODIFIER_AWAITED);
+        operation->has_waited = true;
+        operation->result.outcome = TR_KEY_AGAIN;
+        look_at(quorum, operation, quorum->handover.until_ms);
+        return;
+    }
+    if (operation->attempts == 0 && !operation->has_read &&
+        may_be_behind(quorum, operation, command.key)) {
+        read_first(quorum, operation, command.key);
+        return;
+    }
     /* What is here may be another's pair under a stamp of now: its own order tells its age. */
     if (operation->attempts > 0 && command.only_if == TR_IF_OLDER) {
         bool is_older = operation->known.version < command.version;
@@ -274,6 +352,8 @@ void tr_modify_go_on(struct tr_quorum *quorum, struct tr_quorum_operation *opera
         tr_modify_begin(quorum, operation);
         if (operation->target_count > 0)
             look_at(quorum, operation, quorum->time->now_ms); /* they are asked in the next step */
+        if (operation->kind == QUORUM_READ)
+            return;
         if (operation->result.outcome == TR_KEY_AGAIN &&
             quorum->time->now_ms < operation->begun_ms + TR_GIVE_UP_MS)
             return;

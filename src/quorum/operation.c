@@ -3,6 +3,7 @@
 
 #include "cluster/peer.h"
 #include "kv/book.h"
+#include "quorum/handover.h"
 #include "quorum/mail.h"
 
 #define NONE TR_OPERATION_NONE
@@ -133,6 +134,7 @@ static void give(struct tr_quorum *quorum, tr_ref *piece)
 void tr_quorum_end(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
 {
     TR_ASSERT(operation->number != 0 && quorum->operation_count > 0);
+    tr_handover_answered(quorum, operation);
     give(quorum, &operation->command);
     give(quorum, &operation->pair);
     give(quorum, &operation->value);
@@ -160,6 +162,12 @@ bool tr_quorum_keep_pair(struct tr_quorum *quorum, struct tr_quorum_operation *o
     operation->pair = piece;
     operation->is_lasting = pair->expires_ms == TR_NEVER && !pair->is_end;
     return true;
+}
+
+void tr_quorum_drop_pair(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
+{
+    give(quorum, &operation->pair);
+    operation->is_lasting = false;
 }
 
 /* An entry that was kept, which is of this node's own clock. */
@@ -248,6 +256,7 @@ void tr_quorum_answer(struct tr_quorum *quorum, struct tr_quorum_operation *oper
 {
     TR_ASSERT(!operation->is_answered);
     operation->is_answered = true;
+    tr_handover_answered(quorum, operation);
     if (operation->for_peer != 0)
         answer_peer(quorum, operation);
     else

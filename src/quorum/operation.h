@@ -40,6 +40,7 @@ bool tr_quorum_keep_pair(struct tr_quorum *quorum, struct tr_quorum_operation *o
                          const struct tr_pair *pair);
 bool tr_quorum_pair(const struct tr_quorum *quorum, const struct tr_quorum_operation *operation,
                     struct tr_pair *pair);
+void tr_quorum_drop_pair(struct tr_quorum *quorum, struct tr_quorum_operation *operation);
 /* The key that it is about. */
 bool tr_quorum_key(const struct tr_quorum *quorum, const struct tr_quorum_operation *operation,
                    struct tr_span *key);
@@ -80,6 +81,8 @@ void tr_read_go_on(struct tr_quorum *quorum, struct tr_quorum_operation *operati
 /* What a modification does next: carries the command out here, and has others store or confirm
  * it. */
 void tr_modify_begin(struct tr_quorum *quorum, struct tr_quorum_operation *operation);
+/* What is newest is known, and is here from now on: the command begins. */
+void tr_modify_has_read(struct tr_quorum *quorum, struct tr_quorum_operation *operation);
 void tr_modify_heard(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
                      struct tr_target *target, const struct tr_key_entry *entry);
 void tr_modify_go_on(struct tr_quorum *quorum, struct tr_quorum_operation *operation,

@@ -87,6 +87,10 @@ struct tr_quorum_operation {
     bool has_changed;    /* of a modification: something was stored here */
     bool may_be_stored;  /* by somebody who was asked under an earlier roster */
     uint8_t attempts;    /* likewise */
+    bool has_waited;     /* likewise: for what another node had begun */
+    bool is_first_read;  /* of a read: for a modification, which begins when it is through */
+    bool has_read;       /* of a modification: it is */
+    bool is_older;       /* likewise: it was begun under an earlier roster, and is not answered */
     bool has_tried;      /* likewise: an attempt before has changed something */
     struct tr_pair_order known; /* likewise: others may have this, or what is older, */
     struct tr_pair_order since; /* or what this node has made of it from this one on */
@@ -204,6 +208,13 @@ struct tr_promise {
     struct tr_pair_order known;
 };
 
+/* Of who carries out the commands that read and write: quorum/handover.h. */
+struct tr_handover {
+    bool is_on;           /* none is begun */
+    tr_mono_ms until_ms;  /* at the latest */
+    uint32_t older_count; /* of those that were begun under an earlier roster */
+};
+
 struct tr_quorum_config {
     uint32_t operations_max;
     uint32_t promises_max; /* a power of two */
@@ -230,6 +241,7 @@ struct tr_quorum {
     uint64_t operation_next;
     uint32_t chains[TR_CHAINS]; /* modifications by the hashes of their keys, the latest first */
     uint64_t roster_id;         /* that all of them are under */
+    struct tr_handover handover;
     tr_mono_ms look_ms;
 
     struct tr_mailbox *mailboxes; /* by member */
@@ -264,7 +276,7 @@ static inline bool tr_quorum_is_needed(const struct tr_quorum *quorum)
 {
     const struct tr_cluster *cluster = quorum->cluster;
     bool is_alone = cluster->ring.count == 1 && cluster->ring.placed[0] == 0;
-    return !is_alone || cluster->old_ring.count > 0;
+    return !is_alone || cluster->old_ring.count > 0 || quorum->handover.is_on;
 }
 
 #endif

@@ -191,6 +191,10 @@ void tr_read_go_on(struct tr_quorum *quorum, struct tr_quorum_operation *operati
     bool has_best = tr_pair_compare(operation->kept, operation->best) >= 0;
     bool is_over = !tr_quorum_has_open(operation);
     if (!operation->is_answered && enough == ENOUGH && (has_best || is_over)) {
+        if (has_best && operation->is_first_read) {
+            tr_modify_has_read(quorum, operation);
+            return;
+        }
         if (!has_best || !fill_result(quorum, operation))
             tr_quorum_refuse(quorum, operation, TR_NO_ANSWER, out);
         else

@@ -51,6 +51,9 @@
     X(KEY_FLOOR_LATE, "key-floor-late", "after a start, what was flushed is there again", "keys")  \
     X(COUNTS_EARLY, "counts-early", "while nodes join, reads ask the new lists alone", "moving")   \
     X(HINT_KEPT, "hint-kept", "a hint is never handed home", "keyspace")                           \
+    X(KEY_TWO_FIRST, "key-two-first",                                                              \
+      "while nodes come and go, two carry out the commands of a key", "moving")                    \
+    X(KEY_UNREAD, "key-unread", "a command is carried out over what may be older", "moving")       \
     X(KEY_UNSYNCED, "key-unsynced", "a replica tells of a key before it is durable", "keyspace")   \
     X(KEY_ARRIVAL, "key-arrival", "when a key expires is taken by its sender's clock", "keyspace") \
     X(KEY_FORGOTTEN, "key-forgotten", "the end of a key is forgotten at once", "keyspace")         \
@@ -156,6 +159,8 @@
     X(KEY_HINTED, "a node stands in for one of a key's list")                                      \
     X(READ_REPAIR, "a read sends the newest to one that has less")                                 \
     X(CARRIED_OUT_AGAIN, "a command on a key is carried out again over something newer")           \
+    X(MODIFIER_READ, "a command reads first, since what is here may be older") \
+    X(MODIFIER_AWAITED, "a command waits for those of who carried them out before") \
     X(MODIFIER_YIELDED, "of two nodes that carry out commands on one key one waits")               \
     X(STAMPED_AGAIN, "a write of a key is stamped again, above what a node has")                   \
     X(OTHER_EPOCH, "a node that is asked about a key has another roster")                          \

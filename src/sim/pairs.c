@@ -217,7 +217,8 @@ static bool may_ask(const struct world *world, uint32_t index)
     return tr_node_roster(machine->node)->cluster == world->cluster;
 }
 
-/* Most of it reads: a key that is read too early has not come yet. */
+/* Most of it reads: a key that is read too early has not come yet. Some of it counts: what another
+ * node has begun to count is not there yet either. */
 static void rush(struct world *world, uint32_t index)
 {
     struct tr_event event = {.kind = TR_EVENT_TICK};
@@ -228,7 +229,11 @@ static void rush(struct world *world, uint32_t index)
     if (!may_ask(world, index))
         return;
     sim_step(world, index, &event);
-    if (world->machines[index].is_ready)
+    if (!world->machines[index].is_ready)
+        return;
+    if (sim_chance(world, 8))
+        ask_count(world, index, KEYS - COUNTERS + (uint32_t)sim_draw(world, COUNTERS));
+    else
         ask_read(world, index, (uint32_t)sim_draw(world, KEYS - COUNTERS));
 }
 
@@ -323,6 +328,7 @@ static void answer_count(struct world *world, const struct key_open *open,
     pairs->uncertain[counter] -= !sim_pairs_is_unanswered(&pairs->writes[open->write]);
     if (result->outcome != TR_KEY_DONE)
         return;
+    sim_trace(world, "%s has counted to %lld", pairs->names[open->key], (long long)result->number);
     bool is_known = result->number > 0 && result->number < WRITES_MAX && pairs->floor == 0;
     if (is_known && pairs->numbers[counter][result->number]++ > 0 && !world->model.has_faults &&
         !world->faults[SIM_RESTART] && !world->is_tight && !world->model.is_off)

@@ -8,7 +8,7 @@
 #define BEAT_FLAGS     (2 * TR_BEAT_SETTLED - 1) /* all of them */
 #define HAS_INSTANT    0x20 /* beside the flags of a record: its instant follows, */
 #define HAS_ATTEMPT    0x40 /* and its last attempt */
-#define BEAT_KEY_FLAGS (2 * TR_BEAT_KEYS_HOME - 1)
+#define BEAT_KEY_FLAGS (2 * TR_BEAT_KEYS_OLDER - 1)
 
 /* Small negative numbers are small too. */
 static void put_signed(struct tr_writer *out, int64_t value)

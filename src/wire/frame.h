@@ -86,6 +86,8 @@ enum tr_beat_key_flag {
     TR_BEAT_KEYS_ARRIVED = 1, /* it has those that it should have */
     TR_BEAT_KEYS_LESS = 2,    /* the addressee has less than it had when it was last met */
     TR_BEAT_KEYS_HOME = 4,    /* it has none that belong to others */
+    TR_BEAT_KEYS_OLDER = 8,   /* from version 4 on: it has yet to finish commands that it began
+                               * under an earlier roster */
 };
 
 /* What a record that travels has instead of times and indexes of members, which mean something on

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "quorum/handover.h"
+
+#include "cluster/peer.h"
+#include "quorum/operation.h"
+
+#define PATIENCE_MS 500 /* beside two round trips: then who has not said so is not waited for */
+
+static bool is_begun(const struct tr_quorum_operation *operation)
+{
+    return operation->kind == QUORUM_MODIFY && operation->attempts > 0 && !operation->is_answered;
+}
+
+void tr_handover_begin(struct tr_quorum *quorum)
+{
+    struct tr_handover *handover = &quorum->handover;
+    handover->is_on =
+        !tr_cluster_is_alone(quorum->cluster) && !tr_breaks(quorum->trial, MUTANT_KEY_TWO_FIRST);
+    handover->until_ms = quorum->time->now_ms + PATIENCE_MS + 2 * tr_peers_trip(quorum->cluster);
+    handover->older_count = 0;
+    for (uint32_t i = quorum->active; i != TR_OPERATION_NONE; i = quorum->operations[i].next) {
+        quorum->operations[i].is_older = is_begun(&quorum->operations[i]);
+        handover->older_count += quorum->operations[i].is_older;
+    }
+}
+
+void tr_handover_answered(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
+{
+    if (!operation->is_older)
+        return;
+    operation->is_older = false;
+    TR_ASSERT(quorum->handover.older_count > 0);
+    if (--quorum->handover.older_count == 0)
+        tr_peers_beat_now(quorum->cluster);
+}
+
+/* One that is up has said that it has this roster, and has finished what it began before. */
+static bool has_finished(const struct tr_quorum *quorum, uint16_t member)
+{
+    const struct tr_standing *standing = &quorum->membership->standings[member];
+    const struct tr_peer *peer = &quorum->cluster->peers[member];
+    bool is_of_another =
+        standing->is_heard && standing->cluster != quorum->membership->roster->cluster;
+    if (!tr_peer_is_up(quorum->cluster, member) || peer->version < TR_ROSTER_VERSION ||
+        is_of_another)
+        return true;
+    return standing->is_heard && standing->id == quorum->roster_id &&
+           (peer->key_flags & TR_BEAT_KEYS_OLDER) == 0;
+}
+
+void tr_handover_run(struct tr_quorum *quorum)
+{
+    struct tr_handover *handover = &quorum->handover;
+    if (!handover->is_on)
+        return;
+    bool is_over = quorum->time->now_ms >= handover->until_ms;
+    for (uint32_t i = 1; i < quorum->cluster->member_count && !is_over; i++) {
+        if (!has_finished(quorum, (uint16_t)i))
+            return;
+    }
+    handover->is_on = false;
+    quorum->look_ms = quorum->time->now_ms; /* what has waited begins */
+}
+
+tr_mono_ms tr_handover_wake_at(const struct tr_quorum *quorum)
+{
+    return quorum->handover.is_on ? quorum->handover.until_ms : TR_NEVER;
+}
