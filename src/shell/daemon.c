@@ -51,16 +51,23 @@ static void finish_recovery(struct tr_daemon *daemon)
     daemon->is_recovered = true;
 }
 
-/* Whoever started this process waits no longer. */
+/* Whoever started this process waits no longer, nor reads its standard error. */
 static void tell_starter(struct tr_daemon *daemon, const char *status)
 {
     tr_notify(status);
+    tr_say_started();
     if (daemon->sources.ready_file == 0)
         return;
     if (write(daemon->sources.ready_file, "r", 1) != 1)
         tr_say(TR_WARNING, "nobody waits to hear that it is ready");
     close(daemon->sources.ready_file);
     daemon->sources.ready_file = 0;
+    int nowhere =
+        daemon->config.log_folder[0] != '\0' ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+    if (nowhere < 0)
+        return;
+    dup2(nowhere, STDERR_FILENO);
+    close(nowhere);
 }
 
 /* In a cluster it is ready when it has heard what it missed. One that waits for others to take it
@@ -551,6 +558,21 @@ static void open_loop(struct tr_daemon *daemon)
     uv_unref((uv_handle_t *)&daemon->lines);
 }
 
+static bool open_parts(struct tr_daemon *daemon)
+{
+    static const struct tr_gather_calls calls = {
+        .has = tr_server_has, .answer = tr_server_answer_page, .refuse = tr_server_answer_problem};
+    if (!open_node(daemon) || !open_disk(daemon))
+        return false;
+    tr_view_choose(&daemon->config); /* the data directory is ours by now */
+    daemon->server = tr_server_open(daemon);
+    daemon->pops = tr_pop_ring_open((size_t)daemon->config.pops_kept);
+    daemon->caller = daemon->server == NULL || daemon->pops == NULL ? NULL : tr_caller_open(daemon);
+    daemon->links = daemon->caller == NULL ? NULL : tr_links_open(daemon);
+    daemon->gather = daemon->links == NULL ? NULL : tr_gather_open(daemon, &calls);
+    return daemon->gather != NULL;
+}
+
 int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources *sources)
 {
     prctl(PR_SET_TIMERSLACK, 1000UL); /* nanoseconds: a rest is no longer than it says */
@@ -567,20 +589,11 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     if (sources->has_test_clock)
         tr_test_clock_start(daemon);
     open_loop(daemon);
-    if (!open_node(daemon) || !open_disk(daemon))
+    if (!open_parts(daemon) || !recover(daemon)) {
+        if (daemon->disk != NULL)
+            tr_disk_forsake(daemon->disk);
         return 1;
-    tr_view_choose(&daemon->config); /* the data directory is ours by now */
-    daemon->server = tr_server_open(daemon);
-    daemon->pops = tr_pop_ring_open((size_t)daemon->config.pops_kept);
-    daemon->caller = daemon->server == NULL || daemon->pops == NULL ? NULL : tr_caller_open(daemon);
-    daemon->links = daemon->caller == NULL ? NULL : tr_links_open(daemon);
-    static const struct tr_gather_calls calls = {
-        .has = tr_server_has, .answer = tr_server_answer_page, .refuse = tr_server_answer_problem};
-    daemon->gather = daemon->links == NULL ? NULL : tr_gather_open(daemon, &calls);
-    if (daemon->gather == NULL)
-        return 1;
-    if (!recover(daemon))
-        return 1;
+    }
     if (daemon->exit_status == 0)
         uv_run(&daemon->loop, UV_RUN_DEFAULT);
     if (daemon->is_stopped) {

@@ -36,6 +36,8 @@ struct tr_disk {
     struct tr_disk_config config;
     int directory;
     int lock;
+    bool made_directory; /* this start did, */
+    bool made_lock;      /* and its lock */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
@@ -332,10 +334,48 @@ void tr_disk_do(struct tr_disk *disk, const struct tr_effect *effect)
     pthread_mutex_unlock(&disk->mutex);
 }
 
+/* The file that is locked is still the one in the directory: a start that failed takes its own away. */
+static bool is_the_lock(const struct tr_disk *disk)
+{
+    struct stat ours;
+    struct stat there;
+    return fstat(disk->lock, &ours) == 0 && fstatat(disk->directory, "lock", &there, 0) == 0 &&
+           ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+}
+
+static int open_lock(struct tr_disk *disk)
+{
+    int file = openat(disk->directory, "lock", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+    disk->made_lock = file >= 0;
+    if (file < 0 && errno == EEXIST)
+        file = openat(disk->directory, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    return file;
+}
+
+static bool take_lock(struct tr_disk *disk)
+{
+    const char *directory = disk->config.directory;
+    disk->lock = open_lock(disk);
+    if (disk->lock < 0) {
+        tr_say(TR_ERROR, "cannot write to the data directory %s: %s", directory, strerror(errno));
+        return false;
+    }
+    if (flock(disk->lock, LOCK_EX | LOCK_NB) != 0 || !is_the_lock(disk)) {
+        disk->made_lock = false;
+        tr_say(TR_ERROR,
+               "another process uses the data directory %s; stop it, or choose another with "
+               "--data-dir",
+               directory);
+        return false;
+    }
+    return true;
+}
+
 static bool lock_directory(struct tr_disk *disk)
 {
     const char *directory = disk->config.directory;
-    if (mkdir(directory, 0750) != 0 && errno != EEXIST) {
+    disk->made_directory = mkdir(directory, 0750) == 0;
+    if (!disk->made_directory && errno != EEXIST) {
         tr_say(TR_ERROR, "cannot make the data directory %s: %s", directory, strerror(errno));
         return false;
     }
@@ -344,19 +384,15 @@ static bool lock_directory(struct tr_disk *disk)
         tr_say(TR_ERROR, "cannot open the data directory %s: %s", directory, strerror(errno));
         return false;
     }
-    disk->lock = openat(disk->directory, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0640);
-    if (disk->lock < 0) {
-        tr_say(TR_ERROR, "cannot write to the data directory %s: %s", directory, strerror(errno));
-        return false;
-    }
-    if (flock(disk->lock, LOCK_EX | LOCK_NB) != 0) {
-        tr_say(TR_ERROR,
-               "another process uses the data directory %s; stop it, or choose another with "
-               "--data-dir",
-               directory);
-        return false;
-    }
-    return true;
+    return take_lock(disk);
+}
+
+void tr_disk_forsake(const struct tr_disk *disk)
+{
+    if (disk->made_lock)
+        unlinkat(disk->directory, "lock", 0);
+    if (disk->made_directory) /* it stays if the log has begun */
+        rmdir(disk->config.directory);
 }
 
 struct tr_disk *tr_disk_open(const struct tr_disk_config *config)

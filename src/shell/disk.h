@@ -43,6 +43,9 @@ void tr_disk_do(struct tr_disk *disk, const struct tr_effect *effect);
 
 void tr_disk_path(const struct tr_disk *disk, uint64_t number, char *path, size_t size);
 
+/* A start that fails takes away what it has made. */
+void tr_disk_forsake(const struct tr_disk *disk);
+
 /* Waits for the thread to finish what it was given, and lets the directory go. */
 void tr_disk_close(struct tr_disk *disk);
 

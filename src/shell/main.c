@@ -194,8 +194,9 @@ static bool share_files(struct tr_config *config)
     return true;
 }
 
-/* The parent stays until the child is ready, and ends with 1 if it never is. */
-static bool go_to_background(bool keeps_errors, int *ready_file)
+/* The parent stays until the child is ready, and ends with 1 if it never is. Until then the child
+ * has its standard error. */
+static bool go_to_background(int *ready_file)
 {
     int ends[2];
     char byte;
@@ -216,8 +217,6 @@ static bool go_to_background(bool keeps_errors, int *ready_file)
         return false;
     dup2(nowhere, 0);
     dup2(nowhere, 1);
-    if (!keeps_errors)
-        dup2(nowhere, 2);
     return true;
 }
 
@@ -272,7 +271,7 @@ int main(int argc, char **argv)
     if (!share_files(&config))
         return 1;
     setenv("UV_THREADPOOL_SIZE", "16", 0); /* names that hang must not hold up the others */
-    if (arguments.is_daemon && !go_to_background(!has_folder, &arguments.sources.ready_file)) {
+    if (arguments.is_daemon && !go_to_background(&arguments.sources.ready_file)) {
         tr_say(TR_ERROR, "cannot go to the background: %s", strerror(errno));
         return 1;
     }

@@ -18,6 +18,7 @@ static struct {
     pthread_mutex_t lock;
     enum tr_level level;
     bool is_json;
+    bool has_started;
     const char *folder;
     FILE *file;
     time_t hour;
@@ -74,6 +75,13 @@ static FILE *stream(time_t now)
     return say.file != NULL ? say.file : stderr;
 }
 
+void tr_say_started(void)
+{
+    pthread_mutex_lock(&say.lock);
+    say.has_started = true;
+    pthread_mutex_unlock(&say.lock);
+}
+
 void tr_say(enum tr_level level, const char *format, ...)
 {
     static const char *const names[] = {"", "error", "warning", "status", "info", "debug"};
@@ -110,6 +118,8 @@ void tr_say(enum tr_level level, const char *format, ...)
     FILE *file = stream(now.tv_sec);
     fwrite(line, 1, out.size + 1, file);
     fflush(file);
+    if (file != stderr && !say.has_started && level <= TR_WARNING)
+        fwrite(line, 1, out.size + 1, stderr);
     pthread_mutex_unlock(&say.lock);
 }
 

@@ -13,6 +13,9 @@ enum tr_level { TR_ERROR = 1, TR_WARNING = 2, TR_STATUS = 3, TR_INFO = 4, TR_DEB
  * each hour. False: the folder cannot be written to. */
 bool tr_say_setup(enum tr_level level, bool is_json, const char *folder);
 
+/* From now on the folder alone has it; up to here it is on standard error, too. */
+void tr_say_started(void);
+
 void tr_say(enum tr_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Lines of one kind that may come in millions: a few at once, then one every ten seconds, with how
