@@ -6,6 +6,7 @@
 #include "shell/config.h"
 
 #include "shell/config_complete.h"
+#include "wire/address.h"
 #include "wire/ini.h"
 
 #include <arpa/inet.h>
@@ -41,6 +42,8 @@ struct row {
     uint64_t least;
     uint64_t most;
 };
+
+#define ANY_PORT 1 /* of an address that is looked at before its port is known */
 
 #define AT(field) offsetof(struct tr_config, field)
 #define NUMBER(section, key, field, least, most)                                                   \
@@ -186,6 +189,14 @@ static void add_node(struct loader *loader, const struct row *row, const char *t
     }
     if (config->node_count == TR_VIEW_NODES_MAX) {
         fault(loader, "more than %d nodes", TR_VIEW_NODES_MAX);
+        return;
+    }
+    char probe[TR_CONFIG_ADDRESS];
+    snprintf(probe, sizeof probe, "%s", text);
+    tr_config_complete_address(probe, ANY_PORT);
+    const char *wrong = tr_address_fault((struct tr_span){probe, strlen(probe)});
+    if (wrong != NULL) {
+        fault(loader, "%s %.64s: %s", row->key, text, wrong);
         return;
     }
     struct tr_config_node *node = &config->nodes[config->node_count++];

@@ -51,8 +51,7 @@ char *tr_config_read_whole(int file, size_t *size)
     return text;
 }
 
-/* `host` gets the port that this node serves on, and a bare IPv6 address its brackets. */
-static void complete_address(char address[TR_CONFIG_ADDRESS], unsigned port)
+void tr_config_complete_address(char address[TR_CONFIG_ADDRESS], unsigned port)
 {
     const char *colon = strrchr(address, ':');
     bool is_bare_ipv6 = address[0] != '[' && colon != NULL && strchr(address, ':') != colon;
@@ -83,12 +82,12 @@ static void complete_nodes(struct completion *completion)
                  : is_any_ipv6 ? "::1"
                                : config->bind_address);
     }
-    complete_address(config->localhost, port);
+    tr_config_complete_address(config->localhost, port);
     if (config->node_count > 0) /* alone it may have any port that is free */
         check_address(completion, config->localhost);
     uint32_t leaving = 0;
     for (uint32_t i = 0; i < config->node_count; i++) {
-        complete_address(config->nodes[i].address, port);
+        tr_config_complete_address(config->nodes[i].address, port);
         check_address(completion, config->nodes[i].address);
         leaving += config->nodes[i].role == TR_ROLE_LEAVING;
         for (uint32_t k = 0; k < i; k++) {

@@ -21,30 +21,33 @@ static void say_cluster_note(const struct tr_daemon *daemon, const struct tr_eff
     if (effect->of.note.what != TR_NOTE_REBALANCED)
         peer = tr_node_member_address(daemon->node, (uint16_t)number);
     int size = (int)peer.size;
+    struct tr_said about = {.node = peer};
     switch ((unsigned)effect->of.note.what) {
     case TR_NOTE_PEER_UP:
-        tr_say(TR_STATUS, "%.*s is up", size, peer.text);
+        tr_say_of(about, TR_STATUS, "%.*s is up", size, peer.text);
         return;
     case TR_NOTE_PEER_DOWN:
-        tr_say(TR_WARNING, "%.*s is down: its timers are popped by others", size, peer.text);
+        tr_say_of(about, TR_WARNING, "%.*s is down: its timers are popped by others", size,
+                  peer.text);
         return;
     case TR_NOTE_REBALANCED:
         tr_say(TR_STATUS, "resync: complete; the %llu timers held here are where they belong",
                number);
         return;
     case TR_NOTE_REBALANCE_DOWN:
-        tr_say(TR_STATUS, "resync: incomplete, since %.*s is down; it goes on by itself", size,
-               peer.text);
+        tr_say_of(about, TR_STATUS, "resync: incomplete, since %.*s is down; it goes on by itself",
+                  size, peer.text);
         return;
     case TR_NOTE_PEER_LESS:
-        tr_say(TR_WARNING,
-               "%.*s has come back with another store, or with less than it had on disk: what it "
-               "lacks is sent to it again",
-               size, peer.text);
+        tr_say_of(
+            about, TR_WARNING,
+            "%.*s has come back with another store, or with less than it had on disk: what it "
+            "lacks is sent to it again",
+            size, peer.text);
         return;
     case TR_NOTE_REBALANCE_VIEW:
-        tr_say(
-            TR_STATUS,
+        tr_say_of(
+            about, TR_STATUS,
             "resync: incomplete, since %.*s has another list of nodes; it goes on by itself when "
             "they agree",
             size, peer.text);
@@ -62,10 +65,11 @@ static void say_dead(const struct tr_effect *effect, const char *id)
         snprintf(why, sizeof why, "a timeout");
     else
         tr_fault_write(effect->of.note.fault, why, sizeof why);
-    tr_say(TR_WARNING,
-           "timer %s: pop %llu is dead: its attempts are spent, the last one ended with %s; POST "
-           "/timers/%s/redrive tries it again",
-           id, (unsigned long long)effect->of.note.number, why, id);
+    tr_say_of(
+        (struct tr_said){.timer = {id, strlen(id)}}, TR_WARNING,
+        "timer %s: pop %llu is dead: its attempts are spent, the last one ended with %s; POST "
+        "/timers/%s/redrive tries it again",
+        id, (unsigned long long)effect->of.note.number, why, id);
 }
 
 void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect)
@@ -91,7 +95,8 @@ void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect
     case TR_NOTE_DISCARDED:
         if (!tr_say_may(&daemon->discarded_lines, now_ms))
             return;
-        tr_say(TR_WARNING, "timer %s: failed pop %llu was given up for newer ones", id, number);
+        tr_say_of((struct tr_said){.timer = {id, out.size}}, TR_WARNING,
+                  "timer %s: failed pop %llu was given up for newer ones", id, number);
         return;
     case TR_NOTE_DISK_FULL:
         tr_say(TR_ERROR, "the disk is full: new timers are refused with 507, pops go on; free some "

@@ -82,18 +82,56 @@ void tr_say_started(void)
     pthread_mutex_unlock(&say.lock);
 }
 
-void tr_say(enum tr_level level, const char *format, ...)
+/* The end of a line as text; nobody writes a second line into it. */
+static void put_plain(struct tr_writer *out, char *message)
+{
+    for (char *at = message; *at != '\0'; at++) {
+        if ((unsigned char)*at < 0x20)
+            *at = '?';
+    }
+    tr_put_text(out, message);
+}
+
+static void put_member(struct tr_writer *out, const char *name, struct tr_span text)
+{
+    if (text.size == 0)
+        return;
+    tr_put_text(out, name);
+    tr_put_json_string(out, text);
+}
+
+static void put_json(struct tr_writer *out, const struct tr_said *about, const char *message)
+{
+    put_member(out, "\",\"message\":", (struct tr_span){message, strlen(message)});
+    put_member(out, ",\"timer\":", about->timer);
+    put_member(out, ",\"node\":", about->node);
+    put_member(out, ",\"destination\":", about->destination);
+    if (about->attempt > 0) {
+        tr_put_text(out, ",\"attempt\":");
+        tr_put_decimal(out, about->attempt);
+    }
+    tr_put_text(out, "}");
+}
+
+static void write_line(const char *line, size_t size, time_t now, enum tr_level level)
+{
+    pthread_mutex_lock(&say.lock);
+    FILE *file = stream(now);
+    fwrite(line, 1, size, file);
+    fflush(file);
+    if (file != stderr && !say.has_started && level <= TR_WARNING)
+        fwrite(line, 1, size, stderr);
+    pthread_mutex_unlock(&say.lock);
+}
+
+__attribute__((format(printf, 3, 0))) static void
+say_line(const struct tr_said *about, enum tr_level level, const char *format, va_list arguments)
 {
     static const char *const names[] = {"", "error", "warning", "status", "info", "debug"};
     char message[LINE_MAX_SIZE];
-    char line[2 * LINE_MAX_SIZE];
+    char line[3 * LINE_MAX_SIZE];
     struct timespec now;
-    if (level > say.level)
-        return;
-    va_list arguments;
-    va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
     clock_gettime(CLOCK_REALTIME, &now);
     struct tr_writer out = tr_writer_on(line, sizeof line - 1);
     uint64_t at_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
@@ -101,26 +139,35 @@ void tr_say(enum tr_level level, const char *format, ...)
     tr_put_rfc3339(&out, at_ms);
     tr_put_text(&out, say.is_json ? "\",\"level\":\"" : " ");
     tr_put_text(&out, names[level]);
-    tr_put_text(&out, say.is_json ? "\",\"message\":" : ": ");
-    struct tr_span text = {message, strlen(message)};
     if (say.is_json) {
-        tr_put_json_string(&out, text);
-        tr_put_text(&out, "}");
+        put_json(&out, about, message);
     } else {
-        for (char *at = message; *at != '\0'; at++) {
-            if ((unsigned char)*at < 0x20)
-                *at = '?';
-        }
-        tr_put_bytes(&out, message, text.size);
+        tr_put_text(&out, ": ");
+        put_plain(&out, message);
     }
     line[out.size] = '\n';
-    pthread_mutex_lock(&say.lock);
-    FILE *file = stream(now.tv_sec);
-    fwrite(line, 1, out.size + 1, file);
-    fflush(file);
-    if (file != stderr && !say.has_started && level <= TR_WARNING)
-        fwrite(line, 1, out.size + 1, stderr);
-    pthread_mutex_unlock(&say.lock);
+    write_line(line, out.size + 1, now.tv_sec, level);
+}
+
+void tr_say(enum tr_level level, const char *format, ...)
+{
+    struct tr_said nothing = {.attempt = 0};
+    va_list arguments;
+    if (level > say.level)
+        return;
+    va_start(arguments, format);
+    say_line(&nothing, level, format, arguments);
+    va_end(arguments);
+}
+
+void tr_say_of(struct tr_said about, enum tr_level level, const char *format, ...)
+{
+    va_list arguments;
+    if (level > say.level)
+        return;
+    va_start(arguments, format);
+    say_line(&about, level, format, arguments);
+    va_end(arguments);
 }
 
 static void fill(struct tr_say_limit *limit, uint64_t now_ms)

@@ -4,6 +4,8 @@
 #ifndef TR_SHELL_SAY_H
 #define TR_SHELL_SAY_H
 
+#include "base/span.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,6 +19,17 @@ bool tr_say_setup(enum tr_level level, bool is_json, const char *folder);
 void tr_say_started(void);
 
 void tr_say(enum tr_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* What a line is about: members of its own where lines are JSON. What is empty, or 0, is left out. */
+struct tr_said {
+    struct tr_span timer;
+    struct tr_span node;
+    struct tr_span destination;
+    unsigned attempt;
+};
+
+void tr_say_of(struct tr_said about, enum tr_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Lines of one kind that may come in millions: a few at once, then one every ten seconds, with how
  * many like it were left out. */

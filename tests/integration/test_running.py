@@ -8,10 +8,11 @@ import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
-from conftest import TRYST, TRYSTD, free_port, wait_for
+from conftest import SLOW, TRYST, TRYSTD, free_port, wait_for
 
 
 def run(*arguments, **options):
@@ -152,6 +153,49 @@ def test_logs_as_json(nodes):
     node = nodes(config="[logging]\nformat = json\n").start()
     line = json.loads(node.log().splitlines()[0])
     assert line["level"] == "status" and "ready" in line["message"] and line["time"].endswith("Z")
+
+
+def test_a_line_as_json_has_what_it_is_about_as_members(nodes):
+    node = nodes(config="[logging]\nformat = json\nlevel = 4\n").start()
+    refuses = f"http://127.0.0.1:{free_port()}"
+    created = node.create(f"{refuses}/a", interval=0)
+    assert created.status == 200
+    number = created.location.rsplit("/", 1)[1][:16]
+    lines = wait_for(lambda: [line for line in map(json.loads, node.log().splitlines()) if "attempt" in line], what="a line about the failed callback")
+    assert lines[0]["timer"] == number and lines[0]["destination"] == refuses and lines[0]["attempt"] == 1
+    assert number in lines[0]["message"]
+
+
+def test_a_failed_start_says_why_also_with_a_log_folder(node, tmp_path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    config = tmp_path / "second.conf"
+    config.write_text(f"[http]\nbind-address = 127.0.0.1\nbind-port = {node.port}\n[logging]\nfolder = {logs}\n")
+    for more in ([], ["--daemon"]):
+        started = subprocess.run([TRYSTD, "--config", config, "--data-dir", tmp_path / "second", *more], capture_output=True, text=True, timeout=20 * SLOW)
+        assert started.returncode == 1 and "address already in use" in started.stderr, started.stderr
+        assert "address already in use" in (logs / "tryst_current.txt").read_text()
+        assert not (tmp_path / "second").exists(), "a start that failed has left something"
+
+
+def test_a_failed_start_leaves_a_directory_as_it_was(node, tmp_path):
+    held = tmp_path / "held"
+    held.mkdir()
+    started = subprocess.run([TRYSTD, "--listen", f"127.0.0.1:{node.port}", "--data-dir", held], capture_output=True, text=True, timeout=20 * SLOW)
+    assert started.returncode == 1 and list(held.iterdir()) == []
+    other = free_port()
+    used = subprocess.run([TRYSTD, "--listen", f"127.0.0.1:{other}", "--data-dir", node.data_dir], capture_output=True, text=True, timeout=20 * SLOW)
+    assert used.returncode == 1 and "another process uses" in used.stderr
+    assert (Path(node.data_dir) / "lock").exists(), "the lock of the node that runs is gone"
+
+
+def test_a_node_that_cannot_be_is_told_with_its_line(tmp_path):
+    config = tmp_path / "tryst.conf"
+    config.write_text("[cluster]\nlocalhost = 127.0.0.1\n\nnode = 1.2.3.4:99999\nnode = a b\nnode = fe80::1\n")
+    done = subprocess.run([TRYSTD, "--config", config, "--check-config"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"{config}:4: node 1.2.3.4:99999: the port of a node must be 1 to 65535" in done.stderr
+    assert f"{config}:5: node a b" in done.stderr and "fe80" not in done.stderr
 
 
 def test_a_reload_takes_effect(node, receiver):

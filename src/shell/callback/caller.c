@@ -66,9 +66,13 @@ static void say_failed(const struct tr_call *call, enum tr_callback_result resul
     else
         tr_fault_explain(result == TR_CALLBACK_TIMED_OUT ? TR_FAULT_TIMED_OUT : call->fault, why,
                          sizeof why);
-    tr_say(TR_INFO, "timer %016llx: attempt %u of pop %llu, to %.*s, failed: %s",
-           (unsigned long long)call->id, call->attempt, (unsigned long long)call->sequence,
-           (int)call->origin.size, call->origin.text, why);
+    char id[24];
+    int size = snprintf(id, sizeof id, "%016llx", (unsigned long long)call->id);
+    struct tr_said about = {
+        .timer = {id, (size_t)size}, .destination = call->origin, .attempt = call->attempt};
+    tr_say_of(about, TR_INFO, "timer %016llx: attempt %u of pop %llu, to %.*s, failed: %s",
+              (unsigned long long)call->id, call->attempt, (unsigned long long)call->sequence,
+              (int)call->origin.size, call->origin.text, why);
 }
 
 static void tell_of(struct tr_call *call, enum tr_callback_result result, unsigned status,

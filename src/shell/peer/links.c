@@ -154,13 +154,18 @@ static bool is_spare(const struct peer_link *link)
     return link->is_spare || (link->link.is_dialled && has_other);
 }
 
+static struct tr_said said_of(const char *node)
+{
+    return (struct tr_said){.node = {node, strlen(node)}};
+}
+
 /* Who knocks all the time shall not fill the disk. */
 static void say_refused(struct tr_links *links, const char *other, const char *reason)
 {
     if (now_ms(links) < links->warned_ms + WARN_MS)
         return;
     links->warned_ms = now_ms(links);
-    tr_say(TR_WARNING, "a link from %s was not made: %s", other, reason);
+    tr_say_of(said_of(other), TR_WARNING, "a link from %s was not made: %s", other, reason);
 }
 
 static void say_failed(const struct peer_link *link, const char *reason)
@@ -170,12 +175,12 @@ static void say_failed(const struct peer_link *link, const char *reason)
     if (is_spare(link) || link->is_early || !link->links->daemon->has_view)
         return;
     if (link->link.stage == TR_LINK_PROVEN)
-        tr_say(TR_STATUS, "the link to %s is gone: %s", other, reason);
+        tr_say_of(said_of(other), TR_STATUS, "the link to %s is gone: %s", other, reason);
     else if (!link->link.is_dialled)
         say_refused(link->links, other, reason);
     else if (peer->failures % ANNOYED_EVERY == 0 || strcmp(peer->said, reason) != 0) {
         snprintf(peer->said, sizeof peer->said, "%s", reason);
-        tr_say(TR_STATUS, "no link to %s: %s; it is tried again", other, reason);
+        tr_say_of(said_of(other), TR_STATUS, "no link to %s: %s; it is tried again", other, reason);
     }
 }
 
