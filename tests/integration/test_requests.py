@@ -430,3 +430,9 @@ def test_connections_over_the_limit_are_refused(nodes):
         stream.close()
     assert closed >= 3
     wait_for(lambda: node.get("/ping").status == 200)
+
+
+def test_the_next_pop_is_the_same_however_often_it_is_read(node, receiver):
+    location = node.create(f"{receiver.uri}/a", 3600).location
+    told = {node.get(location).json()["next-pop"] for _ in range(300)}
+    assert len(told) == 1, told
