@@ -19,11 +19,11 @@ _tryst() {
         mapfile -t COMPREPLY < <(compgen -d -- "$word")
         return
     elif [[ $word == -* && $command == timer ]]; then
-        words="--in --at --cron --zone --until --missed --jitter --method --header --timeout --named --name-prefix --all --dry-run --to --repeat-for --count --tag --replicas --key --content-type --dead --cluster --node --json --help"
+        words="--in --at --cron --zone --until --missed --jitter --method --header --timeout --named --name-prefix --all --dry-run --to --repeat-for --count --tag --replicas --key --content-type --dead --cluster --must-exist --node --json --help"
     elif [[ $word == -* && $command == status ]]; then
         words="--node --json --help"
         elif [[ $word == -* && $command == cluster ]]; then
-        words="--node --secret-file --dry-run --yes --force --json --help"
+        words="--node --watch --secret-file --dry-run --yes --force --json --help"
     elif [[ $command == cluster && ${COMP_WORDS[2]} == apply ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return

@@ -52,6 +52,17 @@ bool tr_help_print(FILE *out, const char *command);
 void *tr_allocate(size_t count, size_t size);
 void *tr_reallocate(void *memory, size_t count, size_t size);
 
+/* Whether people look at what is printed. */
+bool tr_is_terminal(void);
+
+/* What a terminal is told to change its color by; empty where nobody looks, or wants none
+ * (NO_COLOR). */
+#define TR_COLOR_NONE   "\033[0m"
+#define TR_COLOR_RED    "\033[31m"
+#define TR_COLOR_GREEN  "\033[32m"
+#define TR_COLOR_YELLOW "\033[33m"
+const char *tr_color(const char *color);
+
 /* A JSON string with its quotes; bytes that are no UTF-8 come out as U+FFFD. */
 void tr_json_string(FILE *out, const char *text, size_t size);
 

@@ -340,8 +340,48 @@ static void draw_bar(unsigned percent, const char *what)
     for (unsigned i = 0; i < BAR; i++)
         bar[i] = i < percent * BAR / 100 ? '#' : '.';
     bar[BAR] = '\0';
-    fprintf(stderr, "\r[%s] %3u%%  %-40s", bar, percent, what);
+    fprintf(stderr, "\r[%s] %3u%%  %-56s", bar, percent, what);
     fflush(stderr);
+}
+
+/* How much has been moved, of how much, how fast, and how long the rest takes at that rate. */
+struct progress {
+    uint64_t most; /* that was seen to be left at once */
+    uint64_t begun_ms;
+};
+
+static uint64_t clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static uint64_t left_to_move(const struct tr_apply *apply)
+{
+    uint64_t left = 0;
+    for (size_t i = 0; i < apply->members.count; i++)
+        left += apply->members.list[i].told.to_rebalance + apply->members.list[i].told.moving;
+    return left;
+}
+
+static void write_progress(const struct tr_apply *apply, struct progress *progress, char *out,
+                           size_t size)
+{
+    uint64_t left = left_to_move(apply);
+    uint64_t now = clock_ms();
+    if (left > progress->most || progress->most == 0)
+        *progress = (struct progress){.most = left, .begun_ms = now};
+    uint64_t moved = progress->most - left;
+    uint64_t passed_ms = now - progress->begun_ms;
+    if (moved == 0 || passed_ms == 0) {
+        snprintf(out, size, left > 0 ? "%llu timers to move" : "moving what belongs elsewhere",
+                 (unsigned long long)left);
+        return;
+    }
+    double rate = (double)moved * 1000 / (double)passed_ms;
+    snprintf(out, size, "%llu of %llu timers moved, %.0f/s, %.0f s left", (unsigned long long)moved,
+             (unsigned long long)progress->most, rate, (double)left / rate);
 }
 
 static bool all_know(const struct tr_apply *apply, const struct tr_told *word)
@@ -391,13 +431,14 @@ static unsigned percent_of(const struct tr_apply *apply)
 /* Until no change is under way, and all who are of the cluster know that. */
 static void watch(struct tr_apply *apply)
 {
-    static const char what[] = "moving timers to where they belong";
+    char what[120];
+    struct progress progress = {0};
     bool is_drawn = isatty(STDERR_FILENO) == 1;
     unsigned calm = 0;
     struct waiting waiting = {0};
     struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
     if (!is_drawn)
-        fprintf(stderr, "%s\n", what);
+        fputs("moving timers to where they belong\n", stderr);
     while (calm < CALM) {
         look_again(apply);
         const struct tr_told *word = find_word(apply);
@@ -407,6 +448,7 @@ static void watch(struct tr_apply *apply)
             fprintf(stderr, "waiting: no node of the cluster answers\n");
         if (word != NULL && word->is_changing)
             say_waiting(apply, word, is_drawn, &waiting);
+        write_progress(apply, &progress, what, sizeof what);
         if (is_drawn)
             draw_bar(is_over ? 100 : percent_of(apply), what);
         if (calm < CALM)

@@ -3,15 +3,18 @@
 #include "cli/members.h"
 #include "cli/options.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define PENDING_MANY 1000
 
-enum option_id { OPTION_NODE = 1, OPTION_JSON, OPTION_HELP };
+enum option_id { OPTION_NODE = 1, OPTION_JSON, OPTION_WATCH, OPTION_HELP };
 
 static const struct tr_option options_table[] = {
     {"--node", true, OPTION_NODE},
     {"--json", false, OPTION_JSON},
+    {"--watch", false, OPTION_WATCH},
     {"--help", false, OPTION_HELP},
     {NULL, false, 0},
 };
@@ -81,30 +84,171 @@ static bool views_differ(const struct tr_cluster_members *members)
     return false;
 }
 
-static void print_row(const struct tr_cluster_members *members,
-                      const struct tr_cluster_member *member, int width)
+/* ---- rows ---- */
+
+enum column {
+    COLUMN_NODE,
+    COLUMN_ROLE,
+    COLUMN_STATE,
+    COLUMN_VERSION,
+    COLUMN_UPTIME,
+    COLUMN_VIEW,
+    COLUMN_TIMERS,
+    COLUMN_TO_MOVE,
+    COLUMN_MOVING,
+    COLUMN_PENDING,
+    COLUMN_KEYS,
+    COLUMN_MEMORY,
+    COLUMN_LOG,
+    COLUMN_FREE,
+    COLUMN_HEARD,
+    COLUMN_CLOCK,
+    COLUMNS,
+};
+
+struct row {
+    const char *color; /* of the state */
+    char cells[COLUMNS][TR_MEMBER_NAME];
+};
+
+static const char *const titles[COLUMNS] = {
+    [COLUMN_NODE] = "node",       [COLUMN_ROLE] = "role",       [COLUMN_STATE] = "state",
+    [COLUMN_VERSION] = "version", [COLUMN_UPTIME] = "uptime",   [COLUMN_VIEW] = "view",
+    [COLUMN_TIMERS] = "timers",   [COLUMN_TO_MOVE] = "to move", [COLUMN_MOVING] = "moving",
+    [COLUMN_PENDING] = "pending", [COLUMN_KEYS] = "keys",       [COLUMN_MEMORY] = "memory",
+    [COLUMN_LOG] = "log",         [COLUMN_FREE] = "disk free",  [COLUMN_HEARD] = "heard",
+    [COLUMN_CLOCK] = "clock"};
+
+static void put_count(struct row *row, enum column column, uint64_t count)
+{
+    snprintf(row->cells[column], TR_MEMBER_NAME, "%llu", (unsigned long long)count);
+}
+
+static void put_bytes(struct row *row, enum column column, uint64_t bytes)
+{
+    bool is_large = bytes >= (uint64_t)10 << 30;
+    snprintf(row->cells[column], TR_MEMBER_NAME, is_large ? "%.0f GiB" : "%.0f MiB",
+             (double)bytes / (is_large ? 1073741824.0 : 1048576.0));
+}
+
+static void put_uptime(struct row *row, uint64_t seconds)
+{
+    static const struct {
+        uint64_t seconds;
+        const char *unit;
+    } units[] = {{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+    size_t i = 0;
+    while (i < 3 && seconds < 2 * units[i].seconds)
+        i++;
+    snprintf(row->cells[COLUMN_UPTIME], TR_MEMBER_NAME, "%llu %s",
+             (unsigned long long)(seconds / units[i].seconds), units[i].unit);
+}
+
+/* One that cannot be asked, as others see it. */
+static void fill_unreached(const struct tr_cluster_members *members,
+                           const struct tr_cluster_member *member, struct row *row)
+{
+    const struct tr_seen *seen = seen_by_others(members, member->address);
+    bool is_up = seen != NULL && strcmp(seen->state, "up") == 0;
+    snprintf(row->cells[COLUMN_ROLE], TR_MEMBER_NAME, "%s", seen == NULL ? "?" : seen->role);
+    snprintf(row->cells[COLUMN_STATE], TR_MEMBER_NAME, "%s",
+             is_up ? "UNREACHABLE from here, though the others hear it" : "DOWN");
+    row->color = TR_COLOR_RED;
+}
+
+/* What is nothing on all nodes has no column. */
+static void fill_row(const struct tr_cluster_members *members,
+                     const struct tr_cluster_member *member, struct row *row)
 {
     const struct tr_told *told = &member->told;
+    *row = (struct row){.color = TR_COLOR_GREEN};
+    snprintf(row->cells[COLUMN_NODE], TR_MEMBER_NAME, "%s", member->address);
     if (!told->is_reached) {
-        const struct tr_seen *seen = seen_by_others(members, member->address);
-        bool is_up = seen != NULL && strcmp(seen->state, "up") == 0;
-        printf("%-*s  %-8s %s\n", width, member->address, seen == NULL ? "?" : seen->role,
-               is_up ? "UNREACHABLE from here, though the others hear it" : "DOWN");
+        fill_unreached(members, member, row);
         return;
     }
+    bool is_up = strcmp(told->state, "up") == 0;
+    row->color = is_up ? TR_COLOR_GREEN : TR_COLOR_YELLOW;
     struct lag lag = find_lag(members, member->address);
-    char heard[32] = "never";
-    char clock[32] = "";
-    if (lag.is_heard) {
-        snprintf(heard, sizeof heard, "%llu ms", (unsigned long long)lag.heard_ms);
-        snprintf(clock, sizeof clock, "%+lld ms", (long long)lag.clock_ms);
+    snprintf(row->cells[COLUMN_ROLE], TR_MEMBER_NAME, "%s", told->role);
+    snprintf(row->cells[COLUMN_STATE], TR_MEMBER_NAME, "%s", is_up ? "up" : "STARTING");
+    snprintf(row->cells[COLUMN_VERSION], TR_MEMBER_NAME, "%s", told->version);
+    if (told->memory_most > 0) /* else it is of a version that does not tell */
+        put_uptime(row, told->uptime_s);
+    if (views_differ(members))
+        snprintf(row->cells[COLUMN_VIEW], TR_MEMBER_NAME, "%.6s", told->view);
+    put_count(row, COLUMN_TIMERS, told->held);
+    put_count(row, COLUMN_TO_MOVE, told->to_rebalance);
+    put_count(row, COLUMN_MOVING, told->moving);
+    put_count(row, COLUMN_PENDING, lag.pending);
+    put_count(row, COLUMN_KEYS, told->keys);
+    if (told->memory_most > 0)
+        put_bytes(row, COLUMN_MEMORY, told->memory);
+    if (told->disk_free > 0) {
+        put_bytes(row, COLUMN_LOG, told->log);
+        put_bytes(row, COLUMN_FREE, told->disk_free);
     }
-    printf("%-*s  %-8s %-8s %-6.6s %9llu %9llu %8llu %7llu %9llu %9s %9s\n", width, member->address,
-           told->role, strcmp(told->state, "up") == 0 ? "up" : "STARTING",
-           views_differ(members) ? told->view : "same", (unsigned long long)told->held,
-           (unsigned long long)told->to_rebalance, (unsigned long long)told->moving,
-           (unsigned long long)lag.pending, (unsigned long long)told->keys,
-           members->count > 1 ? heard : "", clock);
+    if (lag.is_heard) {
+        snprintf(row->cells[COLUMN_HEARD], TR_MEMBER_NAME, "%llu ms",
+                 (unsigned long long)lag.heard_ms);
+        snprintf(row->cells[COLUMN_CLOCK], TR_MEMBER_NAME, "%+lld ms", (long long)lag.clock_ms);
+    } else if (members->count > 1) {
+        snprintf(row->cells[COLUMN_HEARD], TR_MEMBER_NAME, "never");
+    }
+}
+
+static bool is_shown(const struct row *rows, size_t count, enum column column)
+{
+    bool is_optional = column == COLUMN_TO_MOVE || column == COLUMN_MOVING ||
+                       column == COLUMN_PENDING || column == COLUMN_KEYS;
+    for (size_t i = 0; i < count; i++) {
+        const char *cell = rows[i].cells[column];
+        if (cell[0] != '\0' && !(is_optional && strcmp(cell, "0") == 0))
+            return true;
+    }
+    return false;
+}
+
+/* How wide a column is; what an unreachable node's state says goes beyond it. */
+static int width_of(const struct row *rows, size_t count, enum column column)
+{
+    size_t width = strlen(titles[column]);
+    for (size_t i = 0; i < count; i++) {
+        size_t size = strlen(rows[i].cells[column]);
+        bool is_last = rows[i].cells[COLUMN_VERSION][0] == '\0' && column == COLUMN_STATE;
+        width = size > width && !is_last ? size : width;
+    }
+    return (int)width;
+}
+
+static void print_row(const struct row *row, const struct row *rows, size_t count)
+{
+    const char *gap = "";
+    for (enum column column = 0; column < COLUMNS; column++) {
+        const char *cell = row == NULL ? titles[column] : row->cells[column];
+        bool is_left = column <= COLUMN_VERSION;
+        int width = width_of(rows, count, column);
+        if (!is_shown(rows, count, column))
+            continue;
+        if (row != NULL && column > COLUMN_STATE && row->cells[COLUMN_VERSION][0] == '\0')
+            break;
+        bool is_colored = row != NULL && column == COLUMN_STATE;
+        printf("%s%s%*s%s", gap, is_colored ? tr_color(row->color) : "", is_left ? -width : width,
+               cell, is_colored ? tr_color(TR_COLOR_NONE) : "");
+        gap = "  ";
+    }
+    putchar('\n');
+}
+
+static void print_rows(const struct tr_cluster_members *members)
+{
+    struct row *rows = tr_allocate(members->count, sizeof *rows);
+    for (size_t i = 0; i < members->count; i++)
+        fill_row(members, &members->list[i], &rows[i]);
+    print_row(NULL, rows, members->count);
+    for (size_t i = 0; i < members->count; i++)
+        print_row(&rows[i], rows, members->count);
+    free(rows);
 }
 
 /* ---- what is to be said of it ---- */
@@ -238,15 +382,7 @@ static void print_verdict(const struct tr_cluster_members *members, const struct
 
 static void print_text(const struct tr_cluster_members *members, const struct summary *summary)
 {
-    int width = 4;
-    for (size_t i = 0; i < members->count; i++) {
-        int size = (int)strlen(members->list[i].address);
-        width = size > width ? size : width;
-    }
-    printf("%-*s  %-8s %-8s %-6s %9s %9s %8s %7s %9s %9s %9s\n", width, "node", "role", "state",
-           "view", "timers", "to move", "moving", "pending", "keys", "heard", "clock");
-    for (size_t i = 0; i < members->count; i++)
-        print_row(members, &members->list[i], width);
+    print_rows(members);
     putchar('\n');
     print_deaf(members);
     print_behind(members);
@@ -276,10 +412,15 @@ static void print_json(const struct tr_cluster_members *members, const struct su
             continue;
         }
         printf(",\"state\":\"%s\",\"role\":\"%s\",\"view\":\"%s\",\"held\":%llu,"
-               "\"to-rebalance\":%llu,\"moving\":%llu,\"rebalancing\":%s,\"pending\":[",
+               "\"to-rebalance\":%llu,\"moving\":%llu,\"rebalancing\":%s,\"version\":\"%s\","
+               "\"uptime-s\":%llu,\"memory-bytes\":%llu,\"memory-budget-bytes\":%llu,"
+               "\"log-bytes\":%llu,\"disk-free-bytes\":%llu,\"pending\":[",
                told->state, told->role, told->view, (unsigned long long)told->held,
                (unsigned long long)told->to_rebalance, (unsigned long long)told->moving,
-               told->is_rebalancing ? "true" : "false");
+               told->is_rebalancing ? "true" : "false", told->version,
+               (unsigned long long)told->uptime_s, (unsigned long long)told->memory,
+               (unsigned long long)told->memory_most, (unsigned long long)told->log,
+               (unsigned long long)told->disk_free);
         for (size_t k = 0; k < told->seen_count; k++) {
             fputs(k > 0 ? ",{\"to\":" : "{\"to\":", stdout);
             tr_json_string(stdout, told->seen[k].address, strlen(told->seen[k].address));
@@ -297,53 +438,70 @@ static void print_json(const struct tr_cluster_members *members, const struct su
 
 /* ---- the commands ---- */
 
-static enum tr_exit read_options(int argc, char **argv, const char **node, bool *is_json,
-                                 bool *is_help)
+struct asked {
+    const char *node;
+    bool is_json;
+    bool is_watch;
+    bool is_help;
+};
+
+static enum tr_exit read_options(int argc, char **argv, struct asked *asked)
 {
     struct tr_options options = tr_options_start("cluster", options_table, argc, argv);
     enum tr_options_step step;
     while ((step = tr_options_next(&options)) == TR_OPTIONS_ONE) {
         if (options.id == 0)
             return tr_usage_error("cluster", "takes no operand such as %s", options.value);
-        *node = options.id == OPTION_NODE ? options.value : *node;
-        *is_json |= options.id == OPTION_JSON;
-        *is_help |= options.id == OPTION_HELP;
+        asked->node = options.id == OPTION_NODE ? options.value : asked->node;
+        asked->is_json |= options.id == OPTION_JSON;
+        asked->is_watch |= options.id == OPTION_WATCH;
+        asked->is_help |= options.id == OPTION_HELP;
     }
     return step == TR_OPTIONS_BAD ? TR_EXIT_USAGE : TR_EXIT_OK;
 }
 
-/* Asks all nodes; false: there is nothing more to do, and *status says how it ended. */
-static bool begin(const char *command, int argc, char **argv, struct tr_cluster_members *members,
-                  bool *is_json, enum tr_exit *status)
+/* False: there is nothing more to do, and *status says how it ended. */
+static bool begin(int argc, char **argv, struct asked *asked, enum tr_exit *status)
 {
-    const char *node = NULL;
-    bool is_help = false;
-    *status = read_options(argc, argv, &node, is_json, &is_help);
-    if (*status != TR_EXIT_OK)
-        return false;
-    if (is_help) {
+    *asked = (struct asked){.is_json = false};
+    *status = read_options(argc, argv, asked);
+    if (*status == TR_EXIT_OK && asked->is_help)
         tr_help_print(stdout, "cluster");
-        return false;
-    }
-    bool is_there = tr_members_ask(command, tr_node_address_or_default(node), members);
-    *status = is_there ? TR_EXIT_OK : TR_EXIT_FAILED;
-    return is_there;
+    return *status == TR_EXIT_OK && !asked->is_help;
 }
 
-enum tr_exit tr_command_cluster_status(int argc, char **argv)
+static enum tr_exit show(const struct asked *asked)
 {
     struct tr_cluster_members members;
-    bool is_json = false;
-    enum tr_exit status;
-    if (!begin("cluster status", argc, argv, &members, &is_json, &status))
-        return status;
+    if (!tr_members_ask("cluster status", tr_node_address_or_default(asked->node), &members))
+        return TR_EXIT_FAILED;
     struct summary summary = summarize(&members);
-    if (is_json)
+    if (asked->is_watch && tr_is_terminal())
+        fputs("\033[H\033[J", stdout); /* home, and nothing below */
+    if (asked->is_json)
         print_json(&members, &summary);
     else
         print_text(&members, &summary);
     tr_members_free(&members);
     return is_well(&summary) ? TR_EXIT_OK : TR_EXIT_FAILED;
+}
+
+enum tr_exit tr_command_cluster_status(int argc, char **argv)
+{
+    struct asked asked;
+    enum tr_exit status;
+    struct timespec pause = {.tv_sec = 1};
+    if (!begin(argc, argv, &asked, &status))
+        return status;
+    status = show(&asked);
+    while (asked.is_watch && !ferror(stdout)) { /* until somebody ends it */
+        fflush(stdout);
+        nanosleep(&pause, NULL);
+        if (!tr_is_terminal() && !asked.is_json)
+            putchar('\n');
+        status = show(&asked);
+    }
+    return status;
 }
 
 static enum tr_exit resync(int argc, char **argv)
@@ -352,10 +510,14 @@ static enum tr_exit resync(int argc, char **argv)
         "POST /cluster/resync HTTP/1.1\r\nHost: node\r\nContent-Length: 0\r\n"
         "Connection: close\r\n\r\n";
     struct tr_cluster_members members;
-    bool is_json = false;
+    struct asked asked;
     enum tr_exit status;
-    if (!begin("cluster resync", argc, argv, &members, &is_json, &status))
+    if (!begin(argc, argv, &asked, &status))
         return status;
+    if (asked.is_watch)
+        return tr_usage_error("cluster", "--watch goes with status");
+    if (!tr_members_ask("cluster resync", tr_node_address_or_default(asked.node), &members))
+        return TR_EXIT_FAILED;
     for (size_t i = 0; i < members.count; i++) {
         struct tr_reply reply;
         if (!members.list[i].told.is_reached) {

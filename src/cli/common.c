@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every subcommand needs: to say that it was called wrongly, and memory or the end. */
+/* What every subcommand needs: to say that it was called wrongly, memory or the end, and what a
+ * terminal is told. */
 #include "base/assert.h"
 #include "cli/cli.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MESSAGE_MAX 2048 /* a longer one is cut */
 
@@ -41,4 +43,15 @@ void *tr_allocate(size_t count, size_t size)
     void *memory = tr_reallocate(NULL, count > 0 ? count : 1, size);
     memset(memory, 0, count * size);
     return memory;
+}
+
+bool tr_is_terminal(void)
+{
+    return isatty(STDOUT_FILENO) == 1;
+}
+
+const char *tr_color(const char *color)
+{
+    const char *unwanted = getenv("NO_COLOR");
+    return tr_is_terminal() && (unwanted == NULL || unwanted[0] == '\0') ? color : "";
 }

@@ -63,10 +63,14 @@ static const char timer[] =
     "  --name-prefix TEXT     timers whose names begin so\n"
     "  --all                  every timer of the cluster\n"
     "  --dry-run              say how many, and do nothing\n"
+    "  --must-exist           cancel: end with 1 if there is no such timer\n"
     "  --dead                 ls: pops whose attempts are spent; redrive tries them again\n"
     "  --cluster              ls: of the whole cluster, not of this node alone\n"
-    "  --node HOST:PORT       the node (TRYST_NODE, or 127.0.0.1:7253)\n"
-    "  --json                 JSON instead of text\n";
+    "  --node HOST:PORT       the node, or several, parted by commas: the first that answers\n"
+    "                         (TRYST_NODES, TRYST_NODE, or 127.0.0.1:7253)\n"
+    "  --json                 JSON instead of text, as the node gives it\n"
+    "\n"
+    "TEXT of - is standard input. ls sorts by what is next.\n";
 
 static const char pops[] =
     "usage: tryst pops [--follow] [OPTION]...\n"
@@ -76,7 +80,7 @@ static const char pops[] =
     "  --follow          go on with those that come\n"
     "  --limit N         so many, 1 to 1000 (20)\n"
     "  --state STATE     delivered, failed or dead\n"
-    "  --node HOST:PORT  a node of the cluster (TRYST_NODE, or 127.0.0.1:7253)\n"
+    "  --node HOST:PORT  a node of the cluster (TRYST_NODES, TRYST_NODE, or 127.0.0.1:7253)\n"
     "  --json            JSON, an object a line\n";
 
 static const char clock_help[] =
@@ -85,7 +89,7 @@ static const char clock_help[] =
     "The time of a node that was started with trystd --test-clock: shows it, moves it with all\n"
     "pops that fall due on the way, lets it go by itself, and stops it again.\n"
     "\n"
-    "  --node HOST:PORT  the node (TRYST_NODE, or 127.0.0.1:7253)\n"
+    "  --node HOST:PORT  the node (TRYST_NODES, TRYST_NODE, or 127.0.0.1:7253)\n"
     "\n"
     "Example:  tryst clock advance 15m\n";
 
@@ -95,17 +99,19 @@ static const char status[] =
     "Tells how a node is: what it holds, what it delivered and how late, its log and memory.\n"
     "Ends with 0 if the node is ready, with 1 if it is not or cannot be reached.\n"
     "\n"
-    "  --node HOST:PORT  the node (TRYST_NODE, or 127.0.0.1:7253)\n"
+    "  --node HOST:PORT  the node (TRYST_NODES, TRYST_NODE, or 127.0.0.1:7253)\n"
     "  --json            JSON instead of text\n";
 
 static const char cluster[] =
-    "usage: tryst cluster status [--node HOST:PORT] [--json]\n"
+    "usage: tryst cluster status [--node HOST:PORT] [--watch] [--json]\n"
     "       tryst cluster join|leave HOST:PORT... [OPTION]...\n"
     "       tryst cluster apply FILE [OPTION]...\n"
     "       tryst cluster resync [--node HOST:PORT]\n"
     "\n"
-    "status asks every node: its state, what it holds, how long ago the others heard it, how far\n"
-    "its clock is off, and what is pending for whom. Ends with 1 unless all are up and agree, and\n"
+    "status asks every node: its state, version and uptime, what it holds, its memory, log and "
+    "disk,\n"
+    "how long ago the others heard it, how far its clock is off, and what is pending for whom.\n"
+    "Columns that are 0 on all nodes are left out. Ends with 1 unless all are up and agree, and\n"
     "no change is under way.\n"
     "\n"
     "join and leave change which nodes the cluster has; apply makes it what FILE says, a "
@@ -119,8 +125,10 @@ static const char cluster[] =
     "when\n"
     "something changes; the log of each tells how it went.\n"
     "\n"
-    "  --node HOST:PORT    any node of the cluster (TRYST_NODE, or 127.0.0.1:7253; apply: or one\n"
-    "                      of the file's)\n"
+    "  --node HOST:PORT    any node of the cluster, or several, parted by commas: the first that\n"
+    "                      answers (TRYST_NODES, TRYST_NODE, or 127.0.0.1:7253; apply: or one of\n"
+    "                      the file's)\n"
+    "  --watch             status: again each second, until it is ended\n"
     "  --secret-file FILE  the cluster's secret (TRYST_CLUSTER_SECRET)\n"
     "  --dry-run           show what would move, and stop\n"
     "  --yes               do not ask; wanted where there is no terminal to ask on\n"
@@ -135,7 +143,7 @@ static const char bench[] =
     "\n"
     "  --timers N         how many (20000)\n"
     "  --connections N    at once (64)\n"
-    "  --node HOST:PORT   the node (TRYST_NODE, or 127.0.0.1:7253)\n"
+    "  --node HOST:PORT   the node (TRYST_NODES, TRYST_NODE, or 127.0.0.1:7253)\n"
     "  --json             JSON instead of text\n";
 
 static const char receive[] =
@@ -215,7 +223,7 @@ static const char keyspace[] =
     "\n"
     "Shows the ring of a keyspace: the positions of each node, the partitions that it owns, its\n"
     "share of the keys, and of their copies: that of a cluster that runs, as a node of it tells\n"
-    "(TRYST_NODE, or 127.0.0.1:7253), or the one that nodes would make, which take their "
+    "(TRYST_NODES, TRYST_NODE, or 127.0.0.1:7253), or the one that nodes would make, which take their "
     "positions\n"
     "in the order given.\n"
     "\n"
@@ -244,7 +252,7 @@ static const char backup[] =
     "at once. A cluster that is not empty is refused, unless what is newer there is to stay:\n"
     "\n"
     "  --merge           restore into what is there: what is newer stays\n"
-    "  --node HOST:PORT  a node of the cluster (TRYST_NODE, or 127.0.0.1:7253)\n"
+    "  --node HOST:PORT  a node of the cluster (TRYST_NODES, TRYST_NODE, or 127.0.0.1:7253)\n"
     "\n"
     "Example:  tryst backup create tonight.tryst && tryst backup inspect tonight.tryst\n";
 

@@ -116,6 +116,12 @@ static bool read_told(struct tr_json *json, struct tr_told *told)
         FLAG("change-waits", &told->has_waiting),
         TEXT("waits-for", told->waits_for),
         TEXT("challenge", told->challenge),
+        TEXT("version", told->version),
+        COUNT("uptime-s", &told->uptime_s),
+        COUNT("memory-bytes", &told->memory),
+        COUNT("memory-budget-bytes", &told->memory_most),
+        COUNT("log-bytes", &told->log),
+        COUNT("disk-free-bytes", &told->disk_free),
         FLAG("has-secret", &told->has_secret),
         FLAG("rebalancing", &told->is_rebalancing),
         FLAG("unsettled", &told->is_rebalancing), /* as nodes of an earlier version say it */

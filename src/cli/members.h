@@ -34,6 +34,12 @@ struct tr_told {
     bool has_waiting;               /* its configuration asks for a change that has to wait */
     char waits_for[TR_MEMBER_NAME]; /* whom the change waits for, or nobody */
     char challenge[20];
+    char version[32];
+    uint64_t uptime_s;
+    uint64_t memory;      /* bytes, */
+    uint64_t memory_most; /* of so many */
+    uint64_t log;
+    uint64_t disk_free; /* 0: not told */
     bool has_secret;
     bool is_rebalancing;
     uint64_t held;

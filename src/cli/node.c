@@ -17,6 +17,9 @@
 #define ANSWER_MAX   ((size_t)256 << 20)
 #define DEFAULT_NODE "127.0.0.1:7253"
 
+#define LIST_PATIENCE_S 2 /* with one of several nodes, before the next is tried */
+#define ADDRESS_MAX     300
+
 enum tr_exit tr_failure(const char *command, const char *format, ...)
 {
     va_list arguments;
@@ -30,16 +33,7 @@ enum tr_exit tr_failure(const char *command, const char *format, ...)
     return TR_EXIT_FAILED;
 }
 
-const char *tr_node_address_or_default(const char *given)
-{
-    if (given != NULL)
-        return given;
-    const char *from_environment = getenv("TRYST_NODE");
-    return from_environment != NULL && from_environment[0] != '\0' ? from_environment
-                                                                   : DEFAULT_NODE;
-}
-
-int tr_node_connect(const char *command, const char *address)
+static int connect_to(const char *command, const char *address, time_t patience_s)
 {
     char host[256];
     const char *colon = strrchr(address, ':');
@@ -63,7 +57,7 @@ int tr_node_connect(const char *command, const char *address)
         return -1;
     }
     int file = -1;
-    struct timeval patience = {.tv_sec = PATIENCE_S};
+    struct timeval patience = {.tv_sec = patience_s};
     for (struct addrinfo *at = found; at != NULL && file < 0; at = at->ai_next) {
         file = socket(at->ai_family, SOCK_STREAM, 0);
         if (file < 0)
@@ -81,6 +75,11 @@ int tr_node_connect(const char *command, const char *address)
         tr_failure(command, "cannot reach %s: %s; is trystd running there? (--node, TRYST_NODE)",
                    address, strerror(fault));
     return file;
+}
+
+int tr_node_connect(const char *command, const char *address)
+{
+    return connect_to(command, address, PATIENCE_S);
 }
 
 static bool send_all(int file, const char *bytes, size_t size)
@@ -165,6 +164,51 @@ void tr_reply_free(struct tr_reply *reply)
     free(reply->bytes);
     reply->bytes = NULL;
 }
+
+/* ---- which node ---- */
+
+static bool answers(const char *address)
+{
+    static const char request[] = "GET /livez HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n";
+    char byte;
+    int file = connect_to(NULL, address, LIST_PATIENCE_S);
+    bool is_there =
+        file >= 0 && send_all(file, request, sizeof request - 1) && recv(file, &byte, 1, 0) == 1;
+    if (file >= 0)
+        close(file);
+    return is_there;
+}
+
+/* Of several, parted by commas, the first that answers; if none does, the first of them, which is
+ * then said not to. */
+static const char *first_that_answers(const char *list)
+{
+    static char first[ADDRESS_MAX]; /* it is told to callers for as long as the process lives */
+    static char tried[ADDRESS_MAX];
+    for (const char *at = list; *at != '\0';) {
+        size_t size = strcspn(at, ",");
+        char *into = at == list ? first : tried;
+        snprintf(into, ADDRESS_MAX, "%.*s", (int)(size < ADDRESS_MAX ? size : ADDRESS_MAX - 1), at);
+        if (size > 0 && answers(into))
+            return into;
+        at += size + (at[size] == ',');
+    }
+    return first;
+}
+
+const char *tr_node_address_or_default(const char *given)
+{
+    static const char *const variables[] = {"TRYST_NODES", "TRYST_NODE"};
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0] && given == NULL; i++) {
+        const char *value = getenv(variables[i]);
+        given = value != NULL && value[0] != '\0' ? value : NULL;
+    }
+    if (given == NULL)
+        return DEFAULT_NODE;
+    return strchr(given, ',') != NULL ? first_that_answers(given) : given;
+}
+
+/* ---- what it says ---- */
 
 enum tr_exit tr_reply_refused(const char *command, const struct tr_reply *reply)
 {

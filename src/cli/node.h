@@ -13,7 +13,8 @@ struct tr_reply {
     char location[128]; /* empty: none */
 };
 
-/* Where the node is: `given` (of --node), else TRYST_NODE, else 127.0.0.1:7253. */
+/* Where the node is: `given` (of --node), else TRYST_NODES or TRYST_NODE, else 127.0.0.1:7253. Of
+ * several, parted by commas, the first that answers. */
 const char *tr_node_address_or_default(const char *given);
 
 /* Sends a request and reads the answer. False: it has said on standard error why not. */

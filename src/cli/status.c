@@ -96,7 +96,7 @@ static void print_text(const char *address, const struct tr_reply *ready,
     printf("%-10s %.0f delivered, %.0f attempts failed, %.0f given up\n", "pops",
            sample(metrics, "tryst_pops_total{result=\"delivered\"}"),
            sample(metrics, "tryst_pops_total{result=\"failed\"}"),
-           sample(metrics, "tryst_pops_total{result=\"discarded\"}"));
+           sample(metrics, "tryst_pops_total{result=\"dead\"}"));
     printf("%-10s %.0f, %.0f of them expire, %.1f MiB\n", "keys", sample(metrics, "tryst_keys"),
            sample(metrics, "tryst_keys_expiring"), sample(metrics, "tryst_keys_bytes") / 1048576);
     print_quantiles(metrics, "lateness", "tryst_pop_lateness_seconds");

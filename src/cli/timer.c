@@ -3,13 +3,12 @@
 #include "cli/timer.h"
 #include "cli/members.h"
 #include "cli/options.h"
+#include "cli/timer_show.h"
 #include "wire/json.h"
 #include "wire/timer_id.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define CURSOR_MAX 20
 
 enum option_id {
     OPTION_NODE = 1,
@@ -37,6 +36,7 @@ enum option_id {
     OPTION_TYPE,
     OPTION_DEAD,
     OPTION_CLUSTER,
+    OPTION_MUST_EXIST,
     OPTION_HELP,
 };
 
@@ -66,11 +66,14 @@ static const struct tr_option timer_options[] = {
     {"--content-type", true, OPTION_TYPE},
     {"--dead", false, OPTION_DEAD},
     {"--cluster", false, OPTION_CLUSTER},
+    {"--must-exist", false, OPTION_MUST_EXIST},
     {"--help", false, OPTION_HELP},
     {NULL, false, 0},
 };
 
 #define BODY_MAX ((size_t)8 << 20)
+
+#define PRECONDITION_FAILED 412
 
 /* One that has a place of its own. NULL: it has none. */
 static const char **text_of(struct tr_timer_asked *asked, int id)
@@ -117,13 +120,14 @@ static const char **text_of(struct tr_timer_asked *asked, int id)
 
 static bool *flag_of(struct tr_timer_asked *asked, int id)
 {
-    return id == OPTION_JSON      ? &asked->is_json
-           : id == OPTION_CLUSTER ? &asked->is_cluster
-           : id == OPTION_NAMED   ? &asked->are_named
-           : id == OPTION_ALL     ? &asked->is_all
-           : id == OPTION_DRY     ? &asked->is_dry
-           : id == OPTION_DEAD    ? &asked->is_dead
-                                  : NULL;
+    return id == OPTION_JSON         ? &asked->is_json
+           : id == OPTION_CLUSTER    ? &asked->is_cluster
+           : id == OPTION_NAMED      ? &asked->are_named
+           : id == OPTION_ALL        ? &asked->is_all
+           : id == OPTION_DRY        ? &asked->is_dry
+           : id == OPTION_DEAD       ? &asked->is_dead
+           : id == OPTION_MUST_EXIST ? &asked->must_exist
+                                     : NULL;
 }
 
 /* One of several. False: they are too many. */
@@ -177,12 +181,13 @@ struct message {
     const char *target;
     const char *key;
     struct tr_span body;
+    bool is_if_there; /* else it is refused */
 };
 
 static bool ask(const struct tr_timer_asked *asked, const struct message *message,
                 struct tr_reply *reply)
 {
-    const char *address = tr_node_address_or_default(asked->node);
+    const char *address = asked->node;
     size_t cap = 4096 + strlen(message->target) + message->body.size +
                  (message->key != NULL ? strlen(message->key) : 0);
     char *bytes = tr_allocate(cap, 1);
@@ -198,6 +203,7 @@ static bool ask(const struct tr_timer_asked *asked, const struct message *messag
         tr_put_text(&out, message->key);
         tr_put_text(&out, "\r\n");
     }
+    tr_put_text(&out, message->is_if_there ? "If-Match: *\r\n" : "");
     tr_put_text(&out, "Content-Length: ");
     tr_put_decimal(&out, message->body.size);
     tr_put_text(&out, "\r\n\r\n");
@@ -246,6 +252,19 @@ static enum tr_exit send_body(const struct tr_timer_asked *asked, const struct m
     return status;
 }
 
+/* All of standard input, which the caller frees. */
+static bool read_input(char **input, struct tr_span *text)
+{
+    *input = tr_allocate(BODY_MAX, 1);
+    size_t size = fread(*input, 1, BODY_MAX, stdin);
+    bool is_good = ferror(stdin) == 0 && size < BODY_MAX;
+    if (!is_good)
+        tr_failure("timer", size == BODY_MAX ? "the text on standard input is too long"
+                                             : "standard input cannot be read");
+    *text = (struct tr_span){*input, size};
+    return is_good;
+}
+
 static enum tr_exit add(struct tr_timer_asked *asked)
 {
     char target[1024] = "/timers";
@@ -267,94 +286,27 @@ static enum tr_exit add(struct tr_timer_asked *asked)
         return tr_usage_error("timer", "%s takes one text; quote it if it has spaces", asked->verb);
     if (asked->key != NULL && strcspn(asked->key, "\r\n") != strlen(asked->key))
         return tr_usage_error("timer", "--key must be one line");
+    asked->text = (struct tr_span){"", 0};
+    char *input = NULL;
+    if (asked->operand_count > 0)
+        asked->text = (struct tr_span){asked->operands[0], strlen(asked->operands[0])};
+    if (tr_span_equals(asked->text, TR_SPAN("-")) && !read_input(&input, &asked->text))
+        return TR_EXIT_FAILED;
     char *body = tr_allocate(BODY_MAX, 1);
     struct tr_writer out = tr_writer_on(body, BODY_MAX);
     enum tr_exit status = TR_EXIT_USAGE;
     if (tr_timer_put_body(&out, asked)) {
         struct message message = {
-            is_set ? "PUT" : "POST", target, is_set ? NULL : asked->key, {body, out.size}};
+            is_set ? "PUT" : "POST", target, is_set ? NULL : asked->key, {body, out.size}, false};
         status = out.is_full ? tr_usage_error("timer", "the text is too long")
                              : send_body(asked, &message);
     }
     free(body);
+    free(input);
     return status;
 }
 
 /* ---- showing ---- */
-
-/* A timer of the node's JSON, as far as people want to see it. */
-struct shown {
-    struct tr_span id;
-    struct tr_span state;
-    struct tr_span uri;
-    struct tr_span next;
-    struct tr_span sequence;
-};
-
-/* Reads the members of a timer object, whose opening brace was read. */
-static void read_timer(struct tr_json *json, struct shown *shown)
-{
-    struct tr_span last = {0};
-    for (unsigned depth = json->depth; json->depth >= depth;) {
-        enum tr_json_token token = tr_json_next(json);
-        if (token == TR_JSON_BAD || token == TR_JSON_END)
-            return;
-        if (token == TR_JSON_KEY) {
-            last = json->text;
-            continue;
-        }
-        if (tr_span_equals(last, TR_SPAN("id")))
-            shown->id = json->text;
-        else if (tr_span_equals(last, TR_SPAN("state")))
-            shown->state = json->text;
-        else if (tr_span_equals(last, TR_SPAN("uri")))
-            shown->uri = json->text;
-        else if (tr_span_equals(last, TR_SPAN("next-pop")) ||
-                 tr_span_equals(last, TR_SPAN("forgotten-at")))
-            shown->next = json->text;
-        else if (tr_span_equals(last, TR_SPAN("sequence-number")))
-            shown->sequence = json->text;
-        last = (struct tr_span){0};
-    }
-}
-
-static void print_line(const struct shown *shown)
-{
-    printf("%.*s  %-8.*s  %.*s  %3.*s  %.*s\n", (int)shown->id.size, shown->id.text,
-           (int)shown->state.size, shown->state.text, (int)shown->next.size, shown->next.text,
-           (int)shown->sequence.size, shown->sequence.text, (int)shown->uri.size, shown->uri.text);
-}
-
-/* Prints a page's timers and keeps its cursor; false: it was the last. */
-static bool print_page(const struct tr_timer_asked *asked, struct tr_reply *reply,
-                       char cursor[CURSOR_MAX + 1], bool is_first)
-{
-    struct tr_json json;
-    char *body = (char *)(uintptr_t)reply->body.text;
-    cursor[0] = '\0';
-    if (asked->is_json) {
-        fwrite(body, 1, reply->body.size, stdout);
-    } else if (is_first) {
-        printf("ID                                   STATE     %-24s  SEQ  URI\n",
-               asked->is_dead ? "KEPT UNTIL" : "NEXT POP");
-    }
-    tr_json_init(&json, body, reply->body.size);
-    enum tr_json_token token = tr_json_next(&json);
-    while (token != TR_JSON_END && token != TR_JSON_BAD) {
-        if (token == TR_JSON_OBJECT && json.depth == 3) {
-            struct shown shown = {.next = TR_SPAN("-")};
-            read_timer(&json, &shown);
-            if (!asked->is_json)
-                print_line(&shown);
-        } else if (token == TR_JSON_KEY && tr_span_equals(json.text, TR_SPAN("cursor")) &&
-                   tr_json_next(&json) == TR_JSON_STRING && json.text.size <= CURSOR_MAX) {
-            memcpy(cursor, json.text.text, json.text.size);
-            cursor[json.text.size] = '\0';
-        }
-        token = tr_json_next(&json);
-    }
-    return cursor[0] != '\0';
-}
 
 static void put_escaped(struct tr_writer *out, const char *name, const char *value)
 {
@@ -369,11 +321,12 @@ static void put_escaped(struct tr_writer *out, const char *name, const char *val
 
 static enum tr_exit list(const struct tr_timer_asked *asked)
 {
-    char cursor[CURSOR_MAX + 1] = "";
+    char cursor[TR_CURSOR_MAX + 1] = "";
     bool has_more = true;
     if (asked->operand_count > 0)
         return tr_usage_error("timer", "ls takes no operand such as %s", asked->operands[0]);
-    for (bool is_first = true; has_more; is_first = false) {
+    struct tr_timer_rows rows = {.are_dead = asked->is_dead};
+    while (has_more) {
         char target[4096];
         struct tr_reply reply;
         struct tr_writer out = tr_writer_on(target, sizeof target - 1);
@@ -385,7 +338,7 @@ static enum tr_exit list(const struct tr_timer_asked *asked)
         tr_put_text(&out, cursor[0] != '\0' ? "&cursor=" : "");
         tr_put_text(&out, cursor);
         target[out.size] = '\0';
-        struct message message = {"GET", target, NULL, {"", 0}};
+        struct message message = {"GET", target, NULL, {"", 0}, false};
         if (!ask(asked, &message, &reply))
             return TR_EXIT_FAILED;
         if (reply.status != 200) {
@@ -393,9 +346,14 @@ static enum tr_exit list(const struct tr_timer_asked *asked)
             tr_reply_free(&reply);
             return status;
         }
-        has_more = print_page(asked, &reply, cursor, is_first);
+        if (asked->is_json)
+            fwrite(reply.body.text, 1, reply.body.size, stdout);
+        has_more = tr_timer_rows_take(&rows, &reply, cursor);
+        rows.count = asked->is_json ? 0 : rows.count;
         tr_reply_free(&reply);
     }
+    if (!asked->is_json)
+        tr_timer_rows_end(&rows);
     return TR_EXIT_OK;
 }
 
@@ -472,6 +430,25 @@ static void print_where(const struct tr_timer_asked *asked, const char *id,
         puts("}");
 }
 
+/* It is as it was to be, which is no failure unless that was said. */
+static enum tr_exit was_absent(const struct tr_timer_asked *asked, const char *id,
+                               enum tr_exit before)
+{
+    fprintf(stderr, "tryst timer: there is no timer %.200s\n", id);
+    return asked->must_exist ? TR_EXIT_FAILED : before;
+}
+
+static void print_timer(const struct tr_timer_asked *asked, struct tr_reply *reply, unsigned number)
+{
+    if (asked->is_json) {
+        fwrite(reply->body.text, 1, reply->body.size, stdout);
+        return;
+    }
+    if (number > 0)
+        putchar('\n');
+    tr_timer_show(reply);
+}
+
 /* One request for each id: GET shows what came, the others its Location. */
 static enum tr_exit each(const struct tr_timer_asked *asked, const char *method, const char *suffix,
                          const struct tr_told *told)
@@ -497,15 +474,18 @@ static enum tr_exit each(const struct tr_timer_asked *asked, const char *method,
             snprintf(path, sizeof path, "/timers/%s", id);
         }
         snprintf(target, sizeof target, "%s%s", path, suffix);
-        struct message message = {method, target, NULL, {"", 0}};
+        bool is_cancel = strcmp(method, "DELETE") == 0;
+        struct message message = {method, target, NULL, {"", 0}, is_cancel};
         if (!ask(asked, &message, &reply))
             return TR_EXIT_FAILED;
-        if (reply.status != 200)
+        if (is_cancel && reply.status == PRECONDITION_FAILED)
+            status = was_absent(asked, id, status);
+        else if (reply.status != 200)
             status = tr_reply_refused("timer", &reply);
         else if (told != NULL)
             print_where(asked, id, &reply, told);
         else if (strcmp(method, "GET") == 0)
-            fwrite(reply.body.text, 1, reply.body.size, stdout);
+            print_timer(asked, &reply, i);
         else
             print_id(asked, reply.location);
         tr_reply_free(&reply);
@@ -529,7 +509,7 @@ static enum tr_exit all_that_match(const struct tr_timer_asked *asked, bool is_c
     if (out.is_full || asked->tag_count > 1)
         return tr_usage_error("timer", "one tag at a time, and a short prefix");
     target[out.size] = '\0';
-    struct message message = {is_cancel ? "DELETE" : "POST", target, NULL, {"", 0}};
+    struct message message = {is_cancel ? "DELETE" : "POST", target, NULL, {"", 0}, false};
     if (!ask(asked, &message, &reply))
         return TR_EXIT_FAILED;
     enum tr_exit status = reply.status == 200 ? TR_EXIT_OK : tr_reply_refused("timer", &reply);
@@ -542,7 +522,7 @@ static enum tr_exit all_that_match(const struct tr_timer_asked *asked, bool is_c
 static enum tr_exit where(const struct tr_timer_asked *asked)
 {
     struct tr_told told;
-    if (!tr_told_ask("timer", tr_node_address_or_default(asked->node), false, &told))
+    if (!tr_told_ask("timer", asked->node, false, &told))
         return TR_EXIT_FAILED;
     enum tr_exit status = each(asked, "GET", "?now=1", &told);
     tr_told_free(&told);
@@ -566,6 +546,7 @@ enum tr_exit tr_command_timer(int argc, char **argv)
     if (!read_asked(&options, &asked, &status))
         return status;
     asked.verb = verb;
+    asked.node = tr_node_address_or_default(asked.node);
     if (strcmp(verb, "add") == 0 || strcmp(verb, "set") == 0)
         return add(&asked);
     bool is_bulk = asked.is_all || asked.prefix != NULL || asked.tag_count > 0;

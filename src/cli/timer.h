@@ -38,6 +38,8 @@ struct tr_timer_asked {
     bool are_named; /* operands are names */
     bool is_all;
     bool is_dry;
+    bool must_exist;     /* what is cancelled */
+    struct tr_span text; /* of add and set */
     const char *operands[TR_TIMER_OPERANDS];
     unsigned operand_count;
 };

@@ -138,7 +138,7 @@ bool tr_timer_put_body(struct tr_writer *out, const struct tr_timer_asked *asked
     tr_put_text(out, "},\"callback\":{\"http\":{\"uri\":");
     put_string(out, asked->to);
     tr_put_text(out, ",\"opaque\":");
-    put_string(out, asked->operand_count > 0 ? asked->operands[0] : "");
+    tr_put_json_string(out, asked->text);
     if (asked->content_type != NULL) {
         tr_put_text(out, ",\"content-type\":");
         put_string(out, asked->content_type);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/statvfs.h>
 
 #ifndef TRYST_VERSION
 #define TRYST_VERSION "unknown"
@@ -208,6 +209,21 @@ static void put_keyspace(const struct tr_roster *roster, struct tr_writer *out)
     tr_put_text(out, "]}");
 }
 
+/* How long it has been there, and what it takes of what it may have. */
+static void put_load(const struct tr_daemon *daemon, const struct tr_node_stats *stats,
+                     struct tr_writer *out)
+{
+    struct statvfs room;
+    put_count(out, "uptime-s", (tr_boot_us() - daemon->started_us) / 1000000);
+    put_count(out, "memory-bytes", stats->memory_used);
+    put_count(out, "memory-budget-bytes", daemon->region_size);
+    if (daemon->disk == NULL)
+        return;
+    put_count(out, "log-bytes", stats->log_bytes);
+    if (statvfs(daemon->config.data_dir, &room) == 0)
+        put_count(out, "disk-free-bytes", (uint64_t)room.f_bavail * room.f_frsize);
+}
+
 void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out)
 {
     struct tr_node_stats stats;
@@ -220,6 +236,7 @@ void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out)
     put_member(out, "version", TRYST_VERSION);
     put_member(out, "role", role_text(self.role));
     put_member(out, "state", stats.is_serving ? "up" : "starting or stopping");
+    put_load(daemon, &stats, out);
     tr_put_text(out, ",\"view\":\"");
     tr_put_hex(out, tr_node_view(node), 16);
     tr_put_text(out, "\"");

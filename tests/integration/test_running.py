@@ -246,7 +246,7 @@ def test_timers_by_hand(node, receiver):
     added = tryst(node, "timer", "add", "--in", "200ms", "--to", receiver.uri + "/hand", "--tag", "T", "time is up")
     assert added.returncode == 0
     name = added.stdout.strip()
-    assert json.loads(tryst(node, "timer", "get", name).stdout)["callback"]["http"]["opaque"] == "time is up"
+    assert json.loads(tryst(node, "timer", "get", "--json", name).stdout)["callback"]["http"]["opaque"] == "time is up"
     assert name in tryst(node, "timer", "ls").stdout and name in tryst(node, "timer", "ls", "--tag", "T").stdout
     assert receiver.wait(1)[0].body == b"time is up"
     later = json.loads(tryst(node, "timer", "add", "--in", "1h", "--to", receiver.uri, "--json").stdout)["id"]
@@ -254,6 +254,62 @@ def test_timers_by_hand(node, receiver):
     gone = tryst(node, "timer", "get", later)
     assert gone.returncode == 1 and "no such timer" in gone.stderr
     wait_for(lambda: json.loads(tryst(node, "timer", "ls", "--json").stdout)["timers"] == [])
+
+
+def test_timers_are_shown_for_people(node, receiver):
+    soon = tryst(node, "timer", "add", "--in", "1h30m", "--tag", "red", "--to", receiver.uri, "later").stdout.strip()
+    sooner = tryst(node, "timer", "set", "a b", "--in", "10m", "--to", receiver.uri, "--header", "X-A: 1", "now \x1b[31m").stdout.strip()
+    lines = tryst(node, "timer", "ls").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["ID", sooner, soon]
+    assert "9m 59s" in lines[1] and "a b" in lines[1] and "1h 29m" in lines[2] and "red" in lines[2]
+    shown = tryst(node, "timer", "get", sooner).stdout
+    for word in ("name         a b", "once, after 600 s", "in 9m 59s, number 1", f"POST {receiver.uri}", "X-A: 1", "now ?[31m"):
+        assert word in shown, shown
+    assert json.loads(tryst(node, "timer", "get", "--json", sooner).stdout)["name"] == "a b"
+
+
+def test_what_is_not_there_to_be_cancelled_is_told(node, receiver):
+    timer = tryst(node, "timer", "add", "--in", "1h", "--to", receiver.uri).stdout.strip()
+    assert tryst(node, "timer", "cancel", timer).stderr == ""
+    again = tryst(node, "timer", "cancel", timer)
+    assert again.returncode == 0 and f"there is no timer {timer}" in again.stderr and again.stdout == ""
+    assert tryst(node, "timer", "cancel", "--must-exist", timer).returncode == 1
+
+
+def test_a_text_comes_from_standard_input(node, receiver):
+    environment = {**os.environ, "TRYST_NODE": f"127.0.0.1:{node.port}"}
+    text = "two\nlines " + "x" * 60000
+    set_it = subprocess.run([TRYST, "timer", "add", "--in", "0.05", "--to", receiver.uri, "-"], input=text, capture_output=True, text=True, env=environment, timeout=20)
+    assert set_it.returncode == 0, set_it.stderr
+    assert wait_for(lambda: receiver.pops, what="the pop")[0].body.decode() == text
+
+
+def test_of_several_nodes_the_first_that_answers_is_asked(node):
+    deaf = socket.create_server(("127.0.0.1", 0))  # it takes connections, and says nothing
+    nodes = f"127.0.0.1:1,127.0.0.1:{deaf.getsockname()[1]},127.0.0.1:{node.port}"
+    assert subprocess.run([TRYST, "status", "--node", nodes], capture_output=True, text=True, timeout=20).returncode == 0
+    environment = {**os.environ, "TRYST_NODES": nodes}
+    shown = subprocess.run([TRYST, "cluster", "status"], capture_output=True, text=True, env=environment, timeout=20)
+    assert shown.returncode == 0 and "version" in shown.stdout and "disk free" in shown.stdout and "\x1b" not in shown.stdout
+    none = subprocess.run([TRYST, "status", "--node", "127.0.0.1:1,127.0.0.1:2"], capture_output=True, text=True, timeout=20)
+    assert none.returncode == 1 and "127.0.0.1:1" in none.stderr
+    deaf.close()
+
+
+def test_the_status_of_a_cluster_is_watched(node):
+    watched = subprocess.Popen([TRYST, "cluster", "status", "--watch", "--node", f"127.0.0.1:{node.port}"], stdout=subprocess.PIPE, text=True)
+    seen = [watched.stdout.readline() for _ in range(10)]
+    watched.terminate()
+    watched.wait(10)
+    assert sum("all nodes are up" in line for line in seen) == 2 and "\x1b" not in "".join(seen)
+
+
+def test_a_terminal_gets_colors(node):
+    ours, theirs = os.openpty()
+    for wanted in (True, False):
+        environment = {**os.environ, "TRYST_NODE": f"127.0.0.1:{node.port}", "NO_COLOR": "" if wanted else "1"}
+        subprocess.run([TRYST, "cluster", "status"], stdout=theirs, env=environment, timeout=20)
+        assert (b"\x1b[32mup" in os.read(ours, 65536)) == wanted
 
 
 def test_dead_pops_by_hand(nodes, receiver):

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/timer_show.h"
+
+#include "wire/json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FACTS_MAX   512
+#define PATH_MAX    96
+#define DEPTH_MAX   8
+#define SORTED_MAX  20000 /* of more than these nobody reads all */
+#define CELL_MAX    64
+#define URI_MAX     200
+#define TEXT_SHOWN  2000
+#define LABEL_WIDTH 13
+
+/* ---- what a timer's JSON says, as a list ---- */
+
+/* A value that is neither object nor array, and where it stands: `callback.http.uri`. */
+struct fact {
+    char path[PATH_MAX];
+    struct tr_span value;
+};
+
+struct facts {
+    struct fact list[FACTS_MAX];
+    unsigned count;
+};
+
+static void add_fact(struct facts *facts, const struct tr_span *keys, unsigned depth,
+                     struct tr_span value)
+{
+    if (facts->count == FACTS_MAX)
+        return;
+    struct fact *fact = &facts->list[facts->count++];
+    size_t size = 0;
+    fact->value = value;
+    for (unsigned i = 1; i <= depth && i < DEPTH_MAX; i++) {
+        size_t room = PATH_MAX - size - 1;
+        size_t more = keys[i].size < room ? keys[i].size : room;
+        if (more == 0)
+            continue;
+        if (size > 0 && room > 0) {
+            fact->path[size++] = '.';
+            more -= more == room;
+        }
+        memcpy(fact->path + size, keys[i].text, more);
+        size += more;
+    }
+    fact->path[size] = '\0';
+}
+
+/* Reads an object whose opening brace was read, to its end. */
+static void read_facts(struct tr_json *json, struct facts *facts)
+{
+    struct tr_span keys[DEPTH_MAX] = {{NULL, 0}};
+    unsigned base = json->depth - 1;
+    facts->count = 0;
+    while (json->depth > base) {
+        enum tr_json_token token = tr_json_next(json);
+        unsigned depth = json->depth - base;
+        bool is_inside = json->depth > base && depth < DEPTH_MAX;
+        if (token == TR_JSON_BAD || token == TR_JSON_END)
+            return;
+        if (token == TR_JSON_KEY && is_inside)
+            keys[depth] = json->text;
+        else if ((token == TR_JSON_OBJECT || token == TR_JSON_ARRAY) && is_inside)
+            keys[depth] = (struct tr_span){NULL, 0};
+        else if (token == TR_JSON_STRING || token == TR_JSON_NUMBER)
+            add_fact(facts, keys, depth, json->text);
+        else if (token == TR_JSON_TRUE)
+            add_fact(facts, keys, depth, TR_SPAN("yes"));
+    }
+}
+
+/* NULL: it says nothing of that. */
+static const struct fact *find(const struct facts *facts, const char *path)
+{
+    for (unsigned i = 0; i < facts->count; i++) {
+        if (strcmp(facts->list[i].path, path) == 0)
+            return &facts->list[i];
+    }
+    return NULL;
+}
+
+static struct tr_span value_of(const struct facts *facts, const char *path)
+{
+    const struct fact *fact = find(facts, path);
+    return fact != NULL ? fact->value : (struct tr_span){"", 0};
+}
+
+static uint64_t number_of(const struct facts *facts, const char *path)
+{
+    char digits[24] = "";
+    struct tr_span value = value_of(facts, path);
+    memcpy(digits, value.text, value.size < sizeof digits ? value.size : sizeof digits - 1);
+    return strtoull(digits, NULL, 10);
+}
+
+/* ---- words ---- */
+
+/* `2d 3h`, `15m 4s`, `250ms`: the two largest units. */
+static void write_duration(char *out, size_t size, uint64_t ms)
+{
+    static const struct {
+        uint64_t ms;
+        const char *unit;
+    } units[] = {{86400000, "d"}, {3600000, "h"}, {60000, "m"}, {1000, "s"}};
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (ms < units[i].ms)
+            continue;
+        uint64_t rest = i < 3 ? ms % units[i].ms / units[i + 1].ms : 0;
+        int at = snprintf(out, size, "%" PRIu64 "%s", ms / units[i].ms, units[i].unit);
+        if (rest > 0)
+            snprintf(out + at, size - (size_t)at, " %" PRIu64 "%s", rest, units[i + 1].unit);
+        return;
+    }
+    snprintf(out, size, "%" PRIu64 "ms", ms);
+}
+
+/* Bytes that would talk to the terminal do not reach it. */
+static void print_text(struct tr_span text, size_t most)
+{
+    for (size_t i = 0; i < text.size && i < most; i++) {
+        unsigned char byte = (unsigned char)text.text[i];
+        if (byte == '\n')
+            printf("\n%-*s", LABEL_WIDTH, "");
+        else
+            putchar(byte < 0x20 || byte == 0x7f ? '?' : byte);
+    }
+    if (text.size > most)
+        printf(" ... and %zu bytes more", text.size - most);
+}
+
+static void print_label(const char *label)
+{
+    printf("%-*s", LABEL_WIDTH, label);
+}
+
+static void print_one(const struct facts *facts, const char *label, const char *path)
+{
+    struct tr_span value = value_of(facts, path);
+    if (value.size == 0)
+        return;
+    print_label(label);
+    print_text(value, TEXT_SHOWN);
+    putchar('\n');
+}
+
+/* All values of one path, from the `from`th on. */
+static void print_all(const struct facts *facts, const char *label, const char *path, unsigned from)
+{
+    const char *before = label;
+    unsigned seen = 0;
+    for (unsigned i = 0; i < facts->count; i++) {
+        if (strcmp(facts->list[i].path, path) != 0 || seen++ < from)
+            continue;
+        if (before == label)
+            print_label(label);
+        else
+            fputs(", ", stdout);
+        before = NULL;
+        print_text(facts->list[i].value, URI_MAX);
+    }
+    if (before == NULL)
+        putchar('\n');
+}
+
+/* ---- one timer ---- */
+
+static void print_schedule(const struct facts *facts)
+{
+    static const struct {
+        const char *path;
+        const char *words;
+        const char *unit;
+    } parts[] = {
+        {"timing.at", "at ", ""},
+        {"timing.cron", "cron ", ""},
+        {"timing.zone", "by the clocks of ", ""},
+        {"timing.interval", "every ", " s"},
+        {"timing.gap", "and then ", " s after each"},
+        {"timing.repeat-for", "for ", " s"},
+        {"timing.count", "", " times"},
+        {"timing.until", "until ", ""},
+        {"timing.jitter", "later by up to ", " s"},
+        {"timing.missed", "of missed ones: ", ""},
+        {"timing.overlap", "when one is under way: ", ""},
+    };
+    struct tr_span interval = value_of(facts, "timing.interval");
+    struct tr_span repeats = value_of(facts, "timing.repeat-for");
+    bool is_once = interval.size > 0 && tr_span_equals(interval, repeats);
+    bool is_forever = tr_span_equals(repeats, TR_SPAN("forever"));
+    const char *before = "";
+    print_label("schedule");
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        struct tr_span value = value_of(facts, parts[i].path);
+        bool is_repeat = strcmp(parts[i].path, "timing.repeat-for") == 0;
+        bool is_interval = strcmp(parts[i].path, "timing.interval") == 0;
+        if (value.size == 0 || (is_repeat && is_once))
+            continue;
+        printf("%s%s", before, is_interval && is_once ? "once, after " : parts[i].words);
+        print_text(value, URI_MAX);
+        fputs(is_repeat && is_forever ? "" : parts[i].unit, stdout);
+        before = ", ";
+    }
+    putchar('\n');
+}
+
+static void print_next(const struct facts *facts)
+{
+    char in[CELL_MAX];
+    bool is_dead = find(facts, "forgotten-at") != NULL;
+    struct tr_span at = value_of(facts, is_dead ? "forgotten-at" : "next-pop");
+    write_duration(in, sizeof in, number_of(facts, is_dead ? "forgotten-in-ms" : "next-pop-in-ms"));
+    print_label(is_dead ? "kept until" : "next pop");
+    printf("%.*s, in %s, number ", (int)at.size, at.text, in);
+    print_text(value_of(facts, "sequence-number"), CELL_MAX);
+    if (number_of(facts, "attempts") > 0)
+        printf(", after %" PRIu64 " attempts", number_of(facts, "attempts"));
+    putchar('\n');
+    if (!is_dead)
+        print_all(facts, "and then", "next-pops", 1);
+}
+
+static void print_attempt(const struct facts *facts)
+{
+    if (find(facts, "last-attempt.at") == NULL)
+        return;
+    print_label("last attempt");
+    print_text(value_of(facts, "last-attempt.at"), CELL_MAX);
+    bool is_answered = find(facts, "last-attempt.status") != NULL;
+    fputs(is_answered ? ": HTTP status " : ": ", stdout);
+    print_text(value_of(facts, is_answered ? "last-attempt.status" : "last-attempt.error"),
+               URI_MAX);
+    printf(", after %" PRIu64 " ms, by ", number_of(facts, "last-attempt.duration-ms"));
+    print_text(value_of(facts, "last-attempt.node"), URI_MAX);
+    putchar('\n');
+}
+
+static void print_call(const struct facts *facts)
+{
+    static const char headers[] = "callback.http.headers.";
+    struct tr_span method = value_of(facts, "callback.http.method");
+    print_label("calls");
+    print_text(method.size > 0 ? method : TR_SPAN("POST"), CELL_MAX);
+    putchar(' ');
+    print_text(value_of(facts, "callback.http.uri"), TEXT_SHOWN);
+    putchar('\n');
+    for (unsigned i = 0; i < facts->count; i++) {
+        const struct fact *fact = &facts->list[i];
+        if (strncmp(fact->path, headers, sizeof headers - 1) != 0)
+            continue;
+        print_label("header");
+        printf("%s: ", fact->path + sizeof headers - 1);
+        print_text(fact->value, URI_MAX);
+        putchar('\n');
+    }
+    print_one(facts, "text", "callback.http.opaque");
+    print_one(facts, "content type", "callback.http.content-type");
+}
+
+void tr_timer_show(struct tr_reply *reply)
+{
+    struct tr_json json;
+    struct facts *facts = tr_allocate(1, sizeof *facts);
+    tr_json_init(&json, (char *)(uintptr_t)reply->body.text, reply->body.size);
+    if (tr_json_next(&json) == TR_JSON_OBJECT)
+        read_facts(&json, facts);
+    print_one(facts, "id", "id");
+    print_one(facts, "name", "name");
+    print_one(facts, "state", "state");
+    print_schedule(facts);
+    print_next(facts);
+    print_call(facts);
+    print_attempt(facts);
+    print_all(facts, "tags", "statistics.tag-info.type", 0);
+    print_all(facts, "nodes", "replicas", 0);
+    print_all(facts, "moving from", "moving-from", 0);
+    print_one(facts, "version", "version");
+    free(facts);
+}
+
+/* ---- many ---- */
+
+struct tr_timer_row {
+    uint64_t in_ms;
+    char id[CELL_MAX];
+    char state[16];
+    char at[32];
+    char name[CELL_MAX];
+    char tag[CELL_MAX];
+    char uri[URI_MAX];
+};
+
+static void keep(char *out, size_t size, struct tr_span text)
+{
+    size_t count = text.size < size ? text.size : size - 1;
+    for (size_t i = 0; i < count; i++) {
+        unsigned char byte = (unsigned char)text.text[i];
+        out[i] = byte < 0x20 || byte == 0x7f ? '?' : text.text[i];
+    }
+    out[count] = '\0';
+}
+
+static void fill_row(struct tr_timer_row *row, const struct facts *facts, bool is_dead)
+{
+    struct tr_span name = value_of(facts, "name");
+    struct tr_span tag = value_of(facts, "statistics.tag-info.type");
+    row->in_ms = number_of(facts, is_dead ? "forgotten-in-ms" : "next-pop-in-ms");
+    keep(row->id, sizeof row->id, value_of(facts, "id"));
+    keep(row->state, sizeof row->state, value_of(facts, "state"));
+    keep(row->at, sizeof row->at, value_of(facts, is_dead ? "forgotten-at" : "next-pop"));
+    keep(row->name, sizeof row->name, name.size > 0 ? name : TR_SPAN("-"));
+    keep(row->tag, sizeof row->tag, tag.size > 0 ? tag : TR_SPAN("-"));
+    keep(row->uri, sizeof row->uri, value_of(facts, "callback.http.uri"));
+}
+
+static int by_due(const void *a, const void *b)
+{
+    const struct tr_timer_row *x = a;
+    const struct tr_timer_row *y = b;
+    int order = (x->in_ms > y->in_ms) - (x->in_ms < y->in_ms);
+    return order != 0 ? order : strcmp(x->id, y->id);
+}
+
+static void print_rows(struct tr_timer_rows *rows)
+{
+    size_t name = 4;
+    size_t tag = 3;
+    for (size_t i = 0; i < rows->count; i++) {
+        size_t size = strlen(rows->list[i].name);
+        name = size > name ? size : name;
+        size = strlen(rows->list[i].tag);
+        tag = size > tag ? size : tag;
+    }
+    if (!rows->are_many)
+        qsort(rows->list, rows->count, sizeof rows->list[0], by_due);
+    printf("%-35s  %-8s  %-24s  %-9s  %-*s  %-*s  %s\n", "ID", "STATE",
+           rows->are_dead ? "KEPT UNTIL" : "NEXT POP", "IN", (int)name, "NAME", (int)tag, "TAG",
+           "URI");
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct tr_timer_row *row = &rows->list[i];
+        char in[CELL_MAX];
+        write_duration(in, sizeof in, row->in_ms);
+        printf("%-35s  %-8s  %-24s  %-9s  %-*s  %-*s  %s\n", row->id, row->state, row->at, in,
+               (int)name, row->name, (int)tag, row->tag, row->uri);
+    }
+    rows->count = 0;
+}
+
+static struct tr_timer_row *add_row(struct tr_timer_rows *rows)
+{
+    if (rows->count == rows->cap) {
+        rows->cap = rows->cap * 2 + 256;
+        rows->list = tr_reallocate(rows->list, rows->cap, sizeof rows->list[0]);
+    }
+    return &rows->list[rows->count++];
+}
+
+bool tr_timer_rows_take(struct tr_timer_rows *rows, struct tr_reply *page,
+                        char cursor[TR_CURSOR_MAX + 1])
+{
+    struct tr_json json;
+    struct facts *facts = tr_allocate(1, sizeof *facts);
+    enum tr_json_token token;
+    cursor[0] = '\0';
+    tr_json_init(&json, (char *)(uintptr_t)page->body.text, page->body.size);
+    while ((token = tr_json_next(&json)) != TR_JSON_END && token != TR_JSON_BAD) {
+        if (token == TR_JSON_OBJECT && json.depth == 3) {
+            read_facts(&json, facts);
+            fill_row(add_row(rows), facts, rows->are_dead);
+        } else if (token == TR_JSON_KEY && tr_span_equals(json.text, TR_SPAN("cursor")) &&
+                   tr_json_next(&json) == TR_JSON_STRING && json.text.size <= TR_CURSOR_MAX) {
+            memcpy(cursor, json.text.text, json.text.size);
+            cursor[json.text.size] = '\0';
+        }
+    }
+    free(facts);
+    rows->are_many |= rows->count > SORTED_MAX && cursor[0] != '\0';
+    if (rows->are_many)
+        print_rows(rows);
+    return cursor[0] != '\0';
+}
+
+void tr_timer_rows_end(struct tr_timer_rows *rows)
+{
+    if (rows->count > 0 || !rows->are_many)
+        print_rows(rows);
+    free(rows->list);
+    if (rows->are_many)
+        fprintf(stderr, "tryst timer: these are more than %u, and in no order\n", SORTED_MAX);
+}
