@@ -17,6 +17,7 @@ static const char general[] =
     "  place      where keys live: a line per key, its nodes in order\n"
     "  plan       what adding or removing nodes would move, before anyone moves anything\n"
     "  keyspace   the ring that nodes make, and how even their shares are\n"
+    "  import     the timers of a cluster of Chronos\n"
     "  backup     every key and timer of a cluster in a file, and back\n"
     "  pops       what became of the last pops\n"
     "  clock      move the time of a node under test\n"
@@ -223,7 +224,8 @@ static const char keyspace[] =
     "\n"
     "Shows the ring of a keyspace: the positions of each node, the partitions that it owns, its\n"
     "share of the keys, and of their copies: that of a cluster that runs, as a node of it tells\n"
-    "(TRYST_NODES, TRYST_NODE, or 127.0.0.1:7253), or the one that nodes would make, which take their "
+    "(TRYST_NODES, TRYST_NODE, or 127.0.0.1:7253), or the one that nodes would make, which take "
+    "their "
     "positions\n"
     "in the order given.\n"
     "\n"
@@ -256,6 +258,23 @@ static const char backup[] =
     "\n"
     "Example:  tryst backup create tonight.tryst && tryst backup inspect tonight.tryst\n";
 
+static const char import_help[] =
+    "usage: tryst import chronos --from HOST:PORT,... [--to HOST:PORT] [OPTION]...\n"
+    "\n"
+    "Fetches the timers of a running cluster of Chronos, as its nodes tell each other of them, "
+    "and\n"
+    "sets them here, under the same ids, due when they are due there. All nodes are asked, and of\n"
+    "the copies of a timer the one that has popped most is taken. Run again, it goes on: what was\n"
+    "set stays as it is here. While both clusters run, both pop.\n"
+    "\n"
+    "  --from HOST:PORT,...  all nodes of the cluster of Chronos, staying and joining, by the\n"
+    "                        addresses that its configuration has\n"
+    "  --to HOST:PORT        a node here (TRYST_NODES, TRYST_NODE, or 127.0.0.1:7253)\n"
+    "  --view ID             its cluster-view-id, if it is not the one that follows from --from\n"
+    "  --dry-run             say how many there are, and set none\n"
+    "\n"
+    "Example:  tryst import chronos --from 10.0.0.1,10.0.0.2 --to 10.0.1.1:7253\n";
+
 static const char cron[] =
     "usage: tryst cron [OPTION]... EXPRESSION\n"
     "\n"
@@ -278,10 +297,10 @@ bool tr_help_print(FILE *out, const char *command)
         const char *command;
         const char *text;
     } texts[] = {
-        {"timer", timer},       {"status", status}, {"bench", bench}, {"log", log_help},
-        {"receive", receive},   {"place", place},   {"plan", plan},   {"cluster", cluster},
-        {"keyspace", keyspace}, {"backup", backup}, {"cron", cron},   {"pops", pops},
-        {"clock", clock_help},
+        {"timer", timer},       {"status", status},      {"bench", bench}, {"log", log_help},
+        {"receive", receive},   {"place", place},        {"plan", plan},   {"cluster", cluster},
+        {"keyspace", keyspace}, {"backup", backup},      {"cron", cron},   {"pops", pops},
+        {"clock", clock_help},  {"import", import_help},
     };
     if (command == NULL) {
         fputs(general, out);

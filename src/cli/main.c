@@ -19,7 +19,7 @@ static const struct {
     {"plan", tr_command_plan},         {"cluster", tr_command_cluster},
     {"keyspace", tr_command_keyspace}, {"backup", tr_command_backup},
     {"cron", tr_command_cron},         {"pops", tr_command_pops},
-    {"clock", tr_command_clock},
+    {"clock", tr_command_clock},       {"import", tr_command_import},
 };
 
 static enum tr_exit help(int argc, char **argv)

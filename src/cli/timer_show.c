@@ -1,103 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/timer_show.h"
 
-#include "wire/json.h"
+#include "cli/facts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FACTS_MAX   512
-#define PATH_MAX    96
-#define DEPTH_MAX   8
 #define SORTED_MAX  20000 /* of more than these nobody reads all */
 #define CELL_MAX    64
 #define URI_MAX     200
 #define TEXT_SHOWN  2000
 #define LABEL_WIDTH 13
-
-/* ---- what a timer's JSON says, as a list ---- */
-
-/* A value that is neither object nor array, and where it stands: `callback.http.uri`. */
-struct fact {
-    char path[PATH_MAX];
-    struct tr_span value;
-};
-
-struct facts {
-    struct fact list[FACTS_MAX];
-    unsigned count;
-};
-
-static void add_fact(struct facts *facts, const struct tr_span *keys, unsigned depth,
-                     struct tr_span value)
-{
-    if (facts->count == FACTS_MAX)
-        return;
-    struct fact *fact = &facts->list[facts->count++];
-    size_t size = 0;
-    fact->value = value;
-    for (unsigned i = 1; i <= depth && i < DEPTH_MAX; i++) {
-        size_t room = PATH_MAX - size - 1;
-        size_t more = keys[i].size < room ? keys[i].size : room;
-        if (more == 0)
-            continue;
-        if (size > 0 && room > 0) {
-            fact->path[size++] = '.';
-            more -= more == room;
-        }
-        memcpy(fact->path + size, keys[i].text, more);
-        size += more;
-    }
-    fact->path[size] = '\0';
-}
-
-/* Reads an object whose opening brace was read, to its end. */
-static void read_facts(struct tr_json *json, struct facts *facts)
-{
-    struct tr_span keys[DEPTH_MAX] = {{NULL, 0}};
-    unsigned base = json->depth - 1;
-    facts->count = 0;
-    while (json->depth > base) {
-        enum tr_json_token token = tr_json_next(json);
-        unsigned depth = json->depth - base;
-        bool is_inside = json->depth > base && depth < DEPTH_MAX;
-        if (token == TR_JSON_BAD || token == TR_JSON_END)
-            return;
-        if (token == TR_JSON_KEY && is_inside)
-            keys[depth] = json->text;
-        else if ((token == TR_JSON_OBJECT || token == TR_JSON_ARRAY) && is_inside)
-            keys[depth] = (struct tr_span){NULL, 0};
-        else if (token == TR_JSON_STRING || token == TR_JSON_NUMBER)
-            add_fact(facts, keys, depth, json->text);
-        else if (token == TR_JSON_TRUE)
-            add_fact(facts, keys, depth, TR_SPAN("yes"));
-    }
-}
-
-/* NULL: it says nothing of that. */
-static const struct fact *find(const struct facts *facts, const char *path)
-{
-    for (unsigned i = 0; i < facts->count; i++) {
-        if (strcmp(facts->list[i].path, path) == 0)
-            return &facts->list[i];
-    }
-    return NULL;
-}
-
-static struct tr_span value_of(const struct facts *facts, const char *path)
-{
-    const struct fact *fact = find(facts, path);
-    return fact != NULL ? fact->value : (struct tr_span){"", 0};
-}
-
-static uint64_t number_of(const struct facts *facts, const char *path)
-{
-    char digits[24] = "";
-    struct tr_span value = value_of(facts, path);
-    memcpy(digits, value.text, value.size < sizeof digits ? value.size : sizeof digits - 1);
-    return strtoull(digits, NULL, 10);
-}
 
 /* ---- words ---- */
 
@@ -139,9 +53,9 @@ static void print_label(const char *label)
     printf("%-*s", LABEL_WIDTH, label);
 }
 
-static void print_one(const struct facts *facts, const char *label, const char *path)
+static void print_one(const struct tr_facts *facts, const char *label, const char *path)
 {
-    struct tr_span value = value_of(facts, path);
+    struct tr_span value = tr_fact_value(facts, path);
     if (value.size == 0)
         return;
     print_label(label);
@@ -150,7 +64,8 @@ static void print_one(const struct facts *facts, const char *label, const char *
 }
 
 /* All values of one path, from the `from`th on. */
-static void print_all(const struct facts *facts, const char *label, const char *path, unsigned from)
+static void print_all(const struct tr_facts *facts, const char *label, const char *path,
+                      unsigned from)
 {
     const char *before = label;
     unsigned seen = 0;
@@ -170,7 +85,7 @@ static void print_all(const struct facts *facts, const char *label, const char *
 
 /* ---- one timer ---- */
 
-static void print_schedule(const struct facts *facts)
+static void print_schedule(const struct tr_facts *facts)
 {
     static const struct {
         const char *path;
@@ -189,14 +104,14 @@ static void print_schedule(const struct facts *facts)
         {"timing.missed", "of missed ones: ", ""},
         {"timing.overlap", "when one is under way: ", ""},
     };
-    struct tr_span interval = value_of(facts, "timing.interval");
-    struct tr_span repeats = value_of(facts, "timing.repeat-for");
+    struct tr_span interval = tr_fact_value(facts, "timing.interval");
+    struct tr_span repeats = tr_fact_value(facts, "timing.repeat-for");
     bool is_once = interval.size > 0 && tr_span_equals(interval, repeats);
     bool is_forever = tr_span_equals(repeats, TR_SPAN("forever"));
     const char *before = "";
     print_label("schedule");
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        struct tr_span value = value_of(facts, parts[i].path);
+        struct tr_span value = tr_fact_value(facts, parts[i].path);
         bool is_repeat = strcmp(parts[i].path, "timing.repeat-for") == 0;
         bool is_interval = strcmp(parts[i].path, "timing.interval") == 0;
         if (value.size == 0 || (is_repeat && is_once))
@@ -209,48 +124,49 @@ static void print_schedule(const struct facts *facts)
     putchar('\n');
 }
 
-static void print_next(const struct facts *facts)
+static void print_next(const struct tr_facts *facts)
 {
     char in[CELL_MAX];
-    bool is_dead = find(facts, "forgotten-at") != NULL;
-    struct tr_span at = value_of(facts, is_dead ? "forgotten-at" : "next-pop");
-    write_duration(in, sizeof in, number_of(facts, is_dead ? "forgotten-in-ms" : "next-pop-in-ms"));
+    bool is_dead = tr_fact_find(facts, "forgotten-at") != NULL;
+    struct tr_span at = tr_fact_value(facts, is_dead ? "forgotten-at" : "next-pop");
+    write_duration(in, sizeof in,
+                   tr_fact_number(facts, is_dead ? "forgotten-in-ms" : "next-pop-in-ms"));
     print_label(is_dead ? "kept until" : "next pop");
     printf("%.*s, in %s, number ", (int)at.size, at.text, in);
-    print_text(value_of(facts, "sequence-number"), CELL_MAX);
-    if (number_of(facts, "attempts") > 0)
-        printf(", after %" PRIu64 " attempts", number_of(facts, "attempts"));
+    print_text(tr_fact_value(facts, "sequence-number"), CELL_MAX);
+    if (tr_fact_number(facts, "attempts") > 0)
+        printf(", after %" PRIu64 " attempts", tr_fact_number(facts, "attempts"));
     putchar('\n');
     if (!is_dead)
         print_all(facts, "and then", "next-pops", 1);
 }
 
-static void print_attempt(const struct facts *facts)
+static void print_attempt(const struct tr_facts *facts)
 {
-    if (find(facts, "last-attempt.at") == NULL)
+    if (tr_fact_find(facts, "last-attempt.at") == NULL)
         return;
     print_label("last attempt");
-    print_text(value_of(facts, "last-attempt.at"), CELL_MAX);
-    bool is_answered = find(facts, "last-attempt.status") != NULL;
+    print_text(tr_fact_value(facts, "last-attempt.at"), CELL_MAX);
+    bool is_answered = tr_fact_find(facts, "last-attempt.status") != NULL;
     fputs(is_answered ? ": HTTP status " : ": ", stdout);
-    print_text(value_of(facts, is_answered ? "last-attempt.status" : "last-attempt.error"),
+    print_text(tr_fact_value(facts, is_answered ? "last-attempt.status" : "last-attempt.error"),
                URI_MAX);
-    printf(", after %" PRIu64 " ms, by ", number_of(facts, "last-attempt.duration-ms"));
-    print_text(value_of(facts, "last-attempt.node"), URI_MAX);
+    printf(", after %" PRIu64 " ms, by ", tr_fact_number(facts, "last-attempt.duration-ms"));
+    print_text(tr_fact_value(facts, "last-attempt.node"), URI_MAX);
     putchar('\n');
 }
 
-static void print_call(const struct facts *facts)
+static void print_call(const struct tr_facts *facts)
 {
     static const char headers[] = "callback.http.headers.";
-    struct tr_span method = value_of(facts, "callback.http.method");
+    struct tr_span method = tr_fact_value(facts, "callback.http.method");
     print_label("calls");
     print_text(method.size > 0 ? method : TR_SPAN("POST"), CELL_MAX);
     putchar(' ');
-    print_text(value_of(facts, "callback.http.uri"), TEXT_SHOWN);
+    print_text(tr_fact_value(facts, "callback.http.uri"), TEXT_SHOWN);
     putchar('\n');
     for (unsigned i = 0; i < facts->count; i++) {
-        const struct fact *fact = &facts->list[i];
+        const struct tr_fact *fact = &facts->list[i];
         if (strncmp(fact->path, headers, sizeof headers - 1) != 0)
             continue;
         print_label("header");
@@ -265,10 +181,10 @@ static void print_call(const struct facts *facts)
 void tr_timer_show(struct tr_reply *reply)
 {
     struct tr_json json;
-    struct facts *facts = tr_allocate(1, sizeof *facts);
+    struct tr_facts *facts = tr_allocate(1, sizeof *facts);
     tr_json_init(&json, (char *)(uintptr_t)reply->body.text, reply->body.size);
     if (tr_json_next(&json) == TR_JSON_OBJECT)
-        read_facts(&json, facts);
+        tr_facts_read(&json, facts);
     print_one(facts, "id", "id");
     print_one(facts, "name", "name");
     print_one(facts, "state", "state");
@@ -305,17 +221,17 @@ static void keep(char *out, size_t size, struct tr_span text)
     out[count] = '\0';
 }
 
-static void fill_row(struct tr_timer_row *row, const struct facts *facts, bool is_dead)
+static void fill_row(struct tr_timer_row *row, const struct tr_facts *facts, bool is_dead)
 {
-    struct tr_span name = value_of(facts, "name");
-    struct tr_span tag = value_of(facts, "statistics.tag-info.type");
-    row->in_ms = number_of(facts, is_dead ? "forgotten-in-ms" : "next-pop-in-ms");
-    keep(row->id, sizeof row->id, value_of(facts, "id"));
-    keep(row->state, sizeof row->state, value_of(facts, "state"));
-    keep(row->at, sizeof row->at, value_of(facts, is_dead ? "forgotten-at" : "next-pop"));
+    struct tr_span name = tr_fact_value(facts, "name");
+    struct tr_span tag = tr_fact_value(facts, "statistics.tag-info.type");
+    row->in_ms = tr_fact_number(facts, is_dead ? "forgotten-in-ms" : "next-pop-in-ms");
+    keep(row->id, sizeof row->id, tr_fact_value(facts, "id"));
+    keep(row->state, sizeof row->state, tr_fact_value(facts, "state"));
+    keep(row->at, sizeof row->at, tr_fact_value(facts, is_dead ? "forgotten-at" : "next-pop"));
     keep(row->name, sizeof row->name, name.size > 0 ? name : TR_SPAN("-"));
     keep(row->tag, sizeof row->tag, tag.size > 0 ? tag : TR_SPAN("-"));
-    keep(row->uri, sizeof row->uri, value_of(facts, "callback.http.uri"));
+    keep(row->uri, sizeof row->uri, tr_fact_value(facts, "callback.http.uri"));
 }
 
 static int by_due(const void *a, const void *b)
@@ -364,13 +280,13 @@ bool tr_timer_rows_take(struct tr_timer_rows *rows, struct tr_reply *page,
                         char cursor[TR_CURSOR_MAX + 1])
 {
     struct tr_json json;
-    struct facts *facts = tr_allocate(1, sizeof *facts);
+    struct tr_facts *facts = tr_allocate(1, sizeof *facts);
     enum tr_json_token token;
     cursor[0] = '\0';
     tr_json_init(&json, (char *)(uintptr_t)page->body.text, page->body.size);
     while ((token = tr_json_next(&json)) != TR_JSON_END && token != TR_JSON_BAD) {
         if (token == TR_JSON_OBJECT && json.depth == 3) {
-            read_facts(&json, facts);
+            tr_facts_read(&json, facts);
             fill_row(add_row(rows), facts, rows->are_dead);
         } else if (token == TR_JSON_KEY && tr_span_equals(json.text, TR_SPAN("cursor")) &&
                    tr_json_next(&json) == TR_JSON_STRING && json.text.size <= TR_CURSOR_MAX) {

@@ -92,7 +92,8 @@ static void fill_beat(void *context, uint16_t index, struct tr_frame *frame)
     frame->of.beat.flags |= node->membership.is_settled ? TR_BEAT_SETTLED : 0;
     bool is_less = node->quorum.exchanges[index].is_less;
     bool is_finishing =
-        node->quorum.handover.older_count > 0 && node->cluster.peers[index].version >= 4;
+        (node->quorum.handover.older_count > 0 || node->quorum.roster_id != roster->id) &&
+        node->cluster.peers[index].version >= 4;
     frame->of.beat.key_flags =
         (uint8_t)((node->membership.is_arrived ? TR_BEAT_KEYS_ARRIVED : 0) |
                   (is_less ? TR_BEAT_KEYS_LESS : 0) |

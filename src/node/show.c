@@ -4,12 +4,14 @@
 #include "cluster/member.h"
 #include "cluster/peer.h"
 #include "cluster/ring.h"
+#include "cluster/view.h"
 #include "kv/merge.h"
 #include "log/segment.h"
 #include "node/parts.h"
 #include "quorum/exchange.h"
 #include "quorum/strays.h"
 #include "replication/operation.h"
+#include "replication/set.h"
 #include "timers/list.h"
 #include "timers/replicated.h"
 #include "timers/schedule.h"
@@ -55,6 +57,14 @@ void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *
 tr_steady_ms tr_node_steady(const struct tr_node *node)
 {
     return node->time.steady_ms;
+}
+
+unsigned tr_node_placed(const struct tr_node *node, uint32_t ref, uint16_t *members)
+{
+    struct tr_head head;
+    tr_book_head(&node->timers.book, ref, &head);
+    return tr_view_place(&node->cluster, head.key.id,
+                         tr_set_copies(&node->replication, head.factor), members);
 }
 
 tr_wall_ms tr_node_wall(const struct tr_node *node, tr_steady_ms at_ms)

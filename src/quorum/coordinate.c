@@ -114,8 +114,11 @@ static void go_on(struct tr_quorum *quorum, struct tr_quorum_operation *operatio
                   struct tr_effects *out)
 {
     uint64_t number = operation->number;
-    if (!tr_effects_has_room(out, 8))
+    if (!tr_effects_has_room(out, 8)) { /* in the next step */
+        operation->look_ms = quorum->time->now_ms;
+        quorum->look_ms = quorum->time->now_ms;
         return;
+    }
     struct tr_span key;
     if (operation->has_failed && tr_quorum_key(quorum, operation, &key))
         tr_quorum_choose_more(quorum, operation, key);
@@ -172,6 +175,8 @@ static uint16_t first_healthy(const struct tr_quorum *quorum, struct tr_span key
 {
     uint16_t members[TR_RING_WANT];
     const struct tr_cluster *cluster = quorum->cluster;
+    if (!tr_ring_is_there(cluster))
+        return TR_MEMBER_NONE;
     /* While there are two rings the old one's list has what was written before. */
     const struct tr_ring *ring = cluster->old_ring.count > 0 ? &cluster->old_ring : &cluster->ring;
     unsigned count = tr_ring_list(cluster, ring, key, TR_RING_WANT, members);
@@ -353,7 +358,9 @@ static void call_again(struct tr_quorum *quorum, struct tr_quorum_operation *ope
     if (!tr_quorum_command(quorum, operation, &command))
         return;
     uint16_t first = first_healthy(quorum, command.key);
+    quorum->look_ms = quorum->time->now_ms;
     if (first == 0) {
+        operation->look_ms = quorum->time->now_ms;
         operation->kind = QUORUM_MODIFY;
         operation->target_count = 0;
         if (!operation->is_chained)
@@ -521,7 +528,8 @@ void tr_quorum_link_lost(struct tr_quorum *quorum, uint16_t peer)
     }
 }
 
-/* A command that was not begun yet: another node may be the first now. */
+/* A command that was not begun yet: another node may be the first now. It gets another number: what
+ * is still said to those who were asked for the first read is not about the call. */
 static void call_anew(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
 {
     struct tr_key_entry entry = {
@@ -529,25 +537,29 @@ static void call_anew(struct tr_quorum *quorum, struct tr_quorum_operation *oper
         .operation = operation->for_operation,
         .answer = TR_ANSWER_EPOCH,
     };
-    if (operation->for_peer == 0) {
-        tr_quorum_drop_pair(quorum, operation);
-        operation->kind = QUORUM_CALL;
-        operation->is_first_read = operation->has_read = false;
-        operation->target_count = 1;
-        operation->targets[0] = (struct tr_target){.member = TR_MEMBER_NONE, .state = TARGET_AGAIN};
+    if (operation->for_peer != 0) {
+        tr_mail_send(quorum, operation->for_peer, &entry, no_list);
+        tr_quorum_end(quorum, operation);
         return;
     }
-    tr_mail_send(quorum, operation->for_peer, &entry, no_list);
-    tr_quorum_end(quorum, operation);
+    tr_quorum_renumber(quorum, operation);
+    tr_quorum_drop_pair(quorum, operation);
+    operation->kind = QUORUM_CALL;
+    operation->is_first_read = operation->has_read = operation->has_failed = false;
+    operation->target_count = 1;
+    operation->targets[0] = (struct tr_target){.member = TR_MEMBER_NONE, .state = TARGET_AGAIN};
 }
 
 static void begin_anew(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
 {
     struct tr_span key;
-    bool is_waiting =
-        operation->is_first_read || (operation->kind == QUORUM_MODIFY && operation->attempts == 0);
+    bool is_modify = operation->kind == QUORUM_MODIFY;
+    bool is_waiting = operation->is_first_read || (is_modify && operation->attempts == 0);
+    bool is_refused = is_modify && operation->result.outcome == TR_KEY_REFUSED;
     operation->roster_id = quorum->roster_id;
     operation->look_ms = quorum->time->now_ms;
+    if (is_refused) /* whoever asked is about to hear so */
+        return;
     if (is_waiting)
         call_anew(quorum, operation);
     else if (operation->kind != QUORUM_CALL && tr_ring_is_there(quorum->cluster) &&

@@ -105,6 +105,8 @@ static bool carry_out(struct tr_quorum *quorum, struct tr_quorum_operation *oper
         operation->result.version = tried;
         return false;
     }
+    if (operation->result.outcome == TR_KEY_REFUSED && operation->has_tried)
+        operation->result.refusal = TR_UNKNOWN;
     bool is_kept = keep_value(quorum, operation, command->wants_old);
     struct tr_pair_order after = order_here(quorum, command->key, &pair, &batch);
     operation->has_changed = tr_pair_compare(before, after) != 0;
@@ -157,6 +159,7 @@ static void read_first(struct tr_quorum *quorum, struct tr_quorum_operation *ope
     tr_cover(quorum->trial, RULE_MODIFIER_READ);
     operation->kind = QUORUM_READ;
     operation->is_first_read = true;
+    operation->kept = operation->best = (struct tr_pair_order){0};
     operation->result.outcome = TR_KEY_DONE;
     tr_quorum_choose(quorum, operation, key);
 }
@@ -348,6 +351,10 @@ void tr_modify_go_on(struct tr_quorum *quorum, struct tr_quorum_operation *opera
     TR_ASSERT(operation->kind == QUORUM_MODIFY);
     if (operation->is_answered || quorum->time->now_ms < operation->again_ms)
         return;
+    if (operation->attempts == 0 && operation->has_waited && quorum->handover.is_on) {
+        look_at(quorum, operation, quorum->handover.until_ms);
+        return;
+    }
     if (operation->result.outcome == TR_KEY_AGAIN) {
         tr_modify_begin(quorum, operation);
         if (operation->target_count > 0)

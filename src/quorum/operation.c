@@ -42,6 +42,11 @@ static void unlink_one(struct tr_quorum *quorum, const struct tr_quorum_operatio
         quorum->active_last = operation->previous;
 }
 
+void tr_quorum_renumber(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
+{
+    operation->number = (++quorum->operation_next << 16) | index_of(quorum, operation);
+}
+
 struct tr_quorum_operation *tr_quorum_new(struct tr_quorum *quorum, enum tr_quorum_kind kind)
 {
     uint32_t index = quorum->operation_free;
@@ -60,7 +65,7 @@ struct tr_quorum_operation *tr_quorum_new(struct tr_quorum *quorum, enum tr_quor
                                  << 32;
     memset(operation, 0, offsetof(struct tr_quorum_operation, targets));
     operation->kind = kind;
-    operation->number = (++quorum->operation_next << 16) | index;
+    tr_quorum_renumber(quorum, operation);
     operation->roster_id = quorum->roster_id;
     operation->begun_ms = quorum->time->now_ms;
     operation->asked_ms = quorum->time->now_ms;
@@ -256,6 +261,7 @@ void tr_quorum_answer(struct tr_quorum *quorum, struct tr_quorum_operation *oper
 {
     TR_ASSERT(!operation->is_answered);
     operation->is_answered = true;
+    operation->result.batch = 0; /* it is durable on as many as it should be */
     tr_handover_answered(quorum, operation);
     if (operation->for_peer != 0)
         answer_peer(quorum, operation);

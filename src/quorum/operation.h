@@ -24,6 +24,8 @@
 
 /* NULL: too many are under way. */
 struct tr_quorum_operation *tr_quorum_new(struct tr_quorum *quorum, enum tr_quorum_kind kind);
+/* From now on nobody who was asked for it so far is heard. */
+void tr_quorum_renumber(struct tr_quorum *quorum, struct tr_quorum_operation *operation);
 /* NULL: it is over. */
 struct tr_quorum_operation *tr_quorum_find(struct tr_quorum *quorum, uint64_t number);
 void tr_quorum_end(struct tr_quorum *quorum, struct tr_quorum_operation *operation);

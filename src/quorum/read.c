@@ -191,10 +191,12 @@ void tr_read_go_on(struct tr_quorum *quorum, struct tr_quorum_operation *operati
     bool has_best = tr_pair_compare(operation->kept, operation->best) >= 0;
     bool is_over = !tr_quorum_has_open(operation);
     if (!operation->is_answered && enough == ENOUGH && (has_best || is_over)) {
-        if (has_best && operation->is_first_read) {
+        bool is_late = quorum->time->now_ms >= operation->begun_ms + TR_GIVE_UP_MS;
+        if (has_best && operation->is_first_read && !is_late) {
             tr_modify_has_read(quorum, operation);
             return;
         }
+        has_best &= !operation->is_first_read; /* nothing was done, and will not be */
         if (!has_best || !fill_result(quorum, operation))
             tr_quorum_refuse(quorum, operation, TR_NO_ANSWER, out);
         else

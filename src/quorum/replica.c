@@ -223,7 +223,7 @@ static void put_off(struct tr_quorum *quorum, uint16_t peer, const struct tr_key
 {
     struct tr_fifo_entry kept = {
         .ref = tr_mail_encode(quorum, entry, no_list),
-        .due_ms = (uint64_t)peer << 1 | is_same,
+        .due_ms = quorum->roster_id << 32 | (uint64_t)peer << 1 | is_same,
     };
     if (kept.ref == TR_ARENA_NONE) {
         answer(quorum, peer, entry->operation, TR_ANSWER_FULL);
@@ -300,7 +300,7 @@ void tr_replica_run(struct tr_quorum *quorum, struct tr_effects *out)
         struct tr_key_entry entry;
         bool is_sound = tr_keys_get(&in, &head, quorum->time->steady_ms, &entry);
         TR_ASSERT(is_sound);
-        bool is_same = (kept.due_ms & 1) != 0;
+        bool is_same = (kept.due_ms & 1) != 0 && kept.due_ms >> 32 == (uint32_t)quorum->roster_id;
         if (!take(quorum, (uint16_t)(kept.due_ms >> 1), &entry, is_same, out))
             return;
         tr_fifo_pop(&quorum->later, quorum->arena);

@@ -107,8 +107,8 @@ static void put_signed(struct tr_writer *out, const char *name, int64_t value)
 {
     tr_put_text(out, ",\"");
     tr_put_text(out, name);
-    tr_put_text(out, value < 0 ? "\":-" : "\":");
-    tr_put_decimal(out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+    tr_put_text(out, "\":");
+    tr_put_signed(out, value);
 }
 
 static const char *role_text(enum tr_role role)

@@ -469,6 +469,32 @@ static void check_environment(struct loader *loader)
     }
 }
 
+/* Where data is if nobody has said. The original kept none, and a daemon that is started by its
+ * files and flags has no current directory to speak of. */
+static void set_directory(struct loader *loader, bool is_original)
+{
+    static const char original[] = "/var/lib/chronos";
+    char *directory = loader->config->data_dir;
+    bool is_there = access(original, F_OK) == 0;
+    if (directory[0] != '\0')
+        return;
+    snprintf(directory, sizeof loader->config->data_dir, "%s",
+             is_original ? original : "tryst-data");
+    loader->where = "[storage] data-dir";
+    if (is_original && access(is_there ? original : "/var/lib", W_OK | X_OK) != 0)
+        fault(loader, "is not set, and %s cannot be written to: %s; set it, or give --data-dir",
+              original, strerror(errno));
+}
+
+/* Its levels are one lower: 1 warnings, 2 what there is to know, 3 more, 4 and 5 all. */
+static void follow_original(struct tr_config *config)
+{
+    static const char folder[] = "/var/log/chronos";
+    config->log_level += config->log_level < TR_DEBUG;
+    if (config->log_folder[0] == '\0' && access(folder, W_OK | X_OK) == 0)
+        snprintf(config->log_folder, sizeof config->log_folder, "%s", folder);
+}
+
 static void set_defaults(struct tr_config *config, bool is_original)
 {
     static const struct tr_network link_local[] = {
@@ -480,7 +506,6 @@ static void set_defaults(struct tr_config *config, bool is_original)
         .has_resp = true,
         .log_level = is_original ? 2 : 3,
         .target_latency_us = 500000,
-        .data_dir = "tryst-data",
         .sync_interval_ms = 1000,
         .segment_size = 32 << 20,
         .callback_timeout_ms = 2000,
@@ -543,6 +568,9 @@ unsigned tr_config_load(struct tr_config *config, const struct tr_config_sources
         snprintf(config->data_dir, sizeof config->data_dir, "%s", sources->data_dir);
     if (sources->has_test_clock && sources->data_dir == NULL)
         snprintf(config->data_dir, sizeof config->data_dir, "none");
+    set_directory(&loader, sources->is_original);
+    if (sources->is_original)
+        follow_original(config);
     if (sources->listen != NULL)
         set_listen(&loader, sources->listen);
     loader.where = "--test-clock";

@@ -32,6 +32,8 @@ struct done {
     uint64_t commit_us;
 };
 
+#define LOCK_TRIES 8
+
 struct tr_disk {
     struct tr_disk_config config;
     int directory;
@@ -355,20 +357,28 @@ static int open_lock(struct tr_disk *disk)
 static bool take_lock(struct tr_disk *disk)
 {
     const char *directory = disk->config.directory;
-    disk->lock = open_lock(disk);
-    if (disk->lock < 0) {
-        tr_say(TR_ERROR, "cannot write to the data directory %s: %s", directory, strerror(errno));
-        return false;
-    }
-    if (flock(disk->lock, LOCK_EX | LOCK_NB) != 0 || !is_the_lock(disk)) {
+    bool is_locked = false;
+    for (unsigned tries = 0; tries < LOCK_TRIES; tries++) {
+        disk->lock = open_lock(disk);
+        if (disk->lock < 0) {
+            tr_say(TR_ERROR, "cannot write to the data directory %s: %s", directory,
+                   strerror(errno));
+            return false;
+        }
+        is_locked = flock(disk->lock, LOCK_EX | LOCK_NB) == 0;
+        if (is_locked && is_the_lock(disk))
+            return true;
         disk->made_lock = false;
-        tr_say(TR_ERROR,
-               "another process uses the data directory %s; stop it, or choose another with "
-               "--data-dir",
-               directory);
-        return false;
+        if (!is_locked)
+            break;
+        close(disk->lock); /* that of a start which has just failed */
+        disk->lock = -1;
     }
-    return true;
+    tr_say(TR_ERROR,
+           "another process uses the data directory %s; stop it, or choose another with "
+           "--data-dir",
+           directory);
+    return false;
 }
 
 static bool lock_directory(struct tr_disk *disk)

@@ -102,7 +102,8 @@ static void put_member(struct tr_writer *out, const char *name, struct tr_span t
 
 static void put_json(struct tr_writer *out, const struct tr_said *about, const char *message)
 {
-    put_member(out, "\",\"message\":", (struct tr_span){message, strlen(message)});
+    tr_put_text(out, "\",\"message\":");
+    tr_put_json_string(out, (struct tr_span){message, strlen(message)});
     put_member(out, ",\"timer\":", about->timer);
     put_member(out, ",\"node\":", about->node);
     put_member(out, ",\"destination\":", about->destination);

@@ -248,8 +248,8 @@ void sim_ask(struct world *world, uint32_t index)
     sim_step(world, index, &event);
     if (world->faults[SIM_RACE] && old != 0 && sim_chance(world, 2))
         race(world, number, event.of.request.condition);
-    if (has_twin)
-        sim_plans_twin(world, number, &event);
+    if (has_twin && sim_plans_twin(world, number, &event, &index))
+        sim_step(world, index, &event);
 }
 
 static void create_on(struct world *world, uint32_t index, uint32_t namesake)
@@ -401,7 +401,7 @@ static void answer_write(struct world *world, const struct open_request *request
     sim_trace(world, "%s answers %u: %s", sim_name(request->machine), request->write,
               tr_result_name(effect->of.answer.result));
     if (world->options->has_plans)
-        sim_plans_answered(world, request->write, request->asked_ms);
+        sim_plans_answered(world, request->write, sim_is_settled(world, request->asked_ms));
 }
 
 /* Without faults a read tells what was acknowledged. */
@@ -441,7 +441,8 @@ void sim_answer(struct world *world, uint32_t index, const struct tr_effect *eff
                 sim_break(world, "a timer that is read has no URI");
         }
         if (request.twin != 0)
-            sim_plans_twin_answered(world, &request, effect);
+            sim_plans_twin_answered(world, &request, effect,
+                                    sim_is_settled(world, request.asked_ms));
         else if (request.write != 0)
             answer_write(world, &request, effect);
         else if (request.subject != 0 && (is_timer || effect->of.answer.result == TR_NOT_FOUND))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes wrong: crashes, disks, links, clocks, receivers. */
-#include "sim/plans.h"
+#include "sim/world.h"
 
 #define BETWEEN_MS 5000 /* restarts and crashes, where it is one at a time */
 #define OFF_MS     50   /* nodes correct their clocks by more than that, or not at all */
@@ -247,6 +247,21 @@ static void disturb_wildly(struct world *world, uint32_t a, uint32_t b)
     }
 }
 
+/* Its zone files become others, now and then. */
+static void change_zones(struct world *world, uint32_t index)
+{
+    struct machine *machine = &world->machines[index];
+    struct tr_event event = {.kind = TR_EVENT_ZONES_CHANGED};
+    if (!world->faults[SIM_ZONES] || world->is_healed || !machine->is_ready ||
+        !sim_chance(world, 40))
+        return;
+    sim_fault(world, SIM_ZONES);
+    machine->has_newer_zones = !machine->has_newer_zones;
+    sim_trace(world, "%s has %s zone files", sim_name(index),
+              machine->has_newer_zones ? "newer" : "older");
+    sim_step(world, index, &event);
+}
+
 void sim_disturb(struct world *world)
 {
     uint32_t a = (uint32_t)sim_draw(world, world->machine_count);
@@ -258,7 +273,7 @@ void sim_disturb(struct world *world)
     if (sim_chance(world, 50))
         snap(world, a);
     step_clock(world, a);
-    sim_plans_disturb(world, a);
+    change_zones(world, a);
     if (world->is_sluggish && a != b && sim_chance(world, 200))
         sim_stall(world, a, b);
     else if (world->is_sluggish)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Machines: starting a node, stepping it, carrying out what it wants, and taking it down. */
 
-#include "sim/plans.h"
+#include "sim/world.h"
 
 #include "base/assert.h"
 
@@ -306,6 +306,20 @@ static void forget_others(struct world *world, uint32_t index)
     sim_begin_alone(world, index);
 }
 
+/* One of two: by the newer file the clocks there are ahead by so many seconds. */
+static const struct tr_zone *find_zone(void *context, struct tr_span name)
+{
+    struct machine *machine = context;
+    machine->zone = tr_zone_utc();
+    machine->zone.standard_s = machine->has_newer_zones ? (int32_t)(name.text[0] - '0') : 0;
+    return &machine->zone;
+}
+
+static struct tr_zones zones_of(struct machine *machine)
+{
+    return (struct tr_zones){find_zone, machine};
+}
+
 void sim_start(struct world *world, uint32_t index)
 {
     struct machine *machine = &world->machines[index];
@@ -338,7 +352,7 @@ void sim_start(struct world *world, uint32_t index)
         .mutant = (uint32_t)world->options->mutant,
     };
     if (world->options->has_plans)
-        config.zones = sim_plans_zones(machine);
+        config.zones = zones_of(machine);
     memset(&config.store_id, (int)(index + 1), sizeof config.store_id);
     config.store_id[0] = (uint8_t)machine->store;
     machine->region = calloc(1, world->memory_size);

@@ -9,36 +9,6 @@
 
 #define SECOND_MS 1000
 
-/* ---- zones ---- */
-
-/* One of two: by the newer file the clocks there are ahead by so many seconds. */
-static const struct tr_zone *find_zone(void *context, struct tr_span name)
-{
-    struct machine *machine = context;
-    machine->zone = tr_zone_utc();
-    machine->zone.standard_s = machine->has_newer_zones ? (int32_t)(name.text[0] - '0') : 0;
-    return &machine->zone;
-}
-
-struct tr_zones sim_plans_zones(struct machine *machine)
-{
-    return (struct tr_zones){find_zone, machine};
-}
-
-void sim_plans_disturb(struct world *world, uint32_t index)
-{
-    struct machine *machine = &world->machines[index];
-    struct tr_event event = {.kind = TR_EVENT_ZONES_CHANGED};
-    if (!world->faults[SIM_ZONES] || world->is_healed || !machine->is_ready ||
-        !sim_chance(world, 40))
-        return;
-    sim_fault(world, SIM_ZONES);
-    machine->has_newer_zones = !machine->has_newer_zones;
-    sim_trace(world, "%s has %s zone files", sim_name(index),
-              machine->has_newer_zones ? "newer" : "older");
-    sim_step(world, index, &event);
-}
-
 /* ---- timers ---- */
 
 /* Every second, fourth or sixth second. Where files differ the other zone's occurrences are half
@@ -136,15 +106,14 @@ void sim_plans_want(struct world *world, uint32_t number, struct tr_condition *c
 
 /* ---- twins ---- */
 
-void sim_plans_twin(struct world *world, uint32_t number, const struct tr_event *event)
+bool sim_plans_twin(struct world *world, uint32_t number, struct tr_event *again, uint32_t *on)
 {
     uint32_t index = (uint32_t)sim_draw(world, world->machine_count);
     const struct machine *machine = &world->machines[index];
-    struct tr_event again = *event;
     if (world->open_count == OPEN_MAX || !machine->is_ready || index == world->hostile ||
         machine->paused_until_ms > world->now_ms || machine->told_ms > 0)
-        return;
-    again.of.request.token = ++world->token;
+        return false;
+    again->of.request.token = ++world->token;
     struct sim_write *write = &world->model.writes[number];
     write->has_twin = true;
     write->is_maybe |= write->is_refused; /* by that node, and perhaps not by this one */
@@ -152,11 +121,12 @@ void sim_plans_twin(struct world *world, uint32_t number, const struct tr_event 
         .token = world->token, .machine = index, .twin = number, .asked_ms = world->now_ms};
     sim_fault(world, SIM_TWIN);
     sim_trace(world, "client creates %u on %s, too", number, sim_name(index));
-    sim_step(world, index, &again);
+    *on = index;
+    return true;
 }
 
 void sim_plans_twin_answered(struct world *world, const struct open_request *request,
-                             const struct tr_effect *effect)
+                             const struct tr_effect *effect, bool is_settled)
 {
     struct sim_write *write = &world->model.writes[request->twin];
     bool is_done = effect->of.answer.result == TR_DONE;
@@ -166,16 +136,16 @@ void sim_plans_twin_answered(struct world *world, const struct open_request *req
         return;
     if (is_done)
         write->twin_id = effect->of.answer.location.id;
-    sim_plans_answered(world, request->twin, request->asked_ms);
+    sim_plans_answered(world, request->twin, is_settled);
 }
 
-void sim_plans_answered(struct world *world, uint32_t number, uint64_t asked_ms)
+void sim_plans_answered(struct world *world, uint32_t number, bool is_settled)
 {
     struct sim_write *write = &world->model.writes[number];
     const struct sim_write *other = &world->model.writes[write->races];
     write->is_maybe |= write->is_refused && write->has_twin;
     if (world->model.has_faults || world->is_tight || write->is_torn || !write->is_clear ||
-        !write->is_acked || !sim_is_settled(world, asked_ms))
+        !write->is_acked || !is_settled)
         return;
     if (write->wants != 0 && other->is_acked && other->wants == write->wants && !other->is_torn)
         sim_break(world, "two writes won that wanted the same state");

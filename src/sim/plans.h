@@ -14,23 +14,20 @@
 
 #include "sim/world.h"
 
-/* Where a machine finds time zones. */
-struct tr_zones sim_plans_zones(struct machine *machine);
-/* Its files become others, now and then. */
-void sim_plans_disturb(struct world *world, uint32_t index);
-
 void sim_plans_fill(struct world *world, uint32_t number);
 
 /* A write wants the timer to be as a machine has it now. */
 void sim_plans_want(struct world *world, uint32_t number, struct tr_condition *condition);
 
-/* The request that has just been sent is sent once more, to another node. */
-void sim_plans_twin(struct world *world, uint32_t number, const struct tr_event *event);
+/* The request that has just been sent is to be sent once more, to another machine. False: none can
+ * take it. */
+bool sim_plans_twin(struct world *world, uint32_t number, struct tr_event *again, uint32_t *on);
+/* `is_settled`: no nodes have come or gone since it was asked. */
 void sim_plans_twin_answered(struct world *world, const struct open_request *request,
-                             const struct tr_effect *effect);
+                             const struct tr_effect *effect, bool is_settled);
 
 /* A write is answered: whether it is the only one that may have been. */
-void sim_plans_answered(struct world *world, uint32_t number, uint64_t asked_ms);
+void sim_plans_answered(struct world *world, uint32_t number, bool is_settled);
 
 void sim_plans_popped(struct world *world, uint32_t number, const struct tr_record *record);
 

@@ -23,6 +23,12 @@ void tr_put_decimal(struct tr_writer *writer, uint64_t value)
     tr_put_bytes(writer, digits + at, sizeof digits - at);
 }
 
+void tr_put_signed(struct tr_writer *writer, int64_t value)
+{
+    tr_put_text(writer, value < 0 ? "-" : "");
+    tr_put_decimal(writer, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
 void tr_put_hex(struct tr_writer *writer, uint64_t value, unsigned digits)
 {
     TR_ASSERT(digits <= 16);

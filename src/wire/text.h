@@ -11,6 +11,7 @@
 
 void tr_put_text(struct tr_writer *writer, const char *text);
 void tr_put_decimal(struct tr_writer *writer, uint64_t value);
+void tr_put_signed(struct tr_writer *writer, int64_t value);
 void tr_put_hex(struct tr_writer *writer, uint64_t value, unsigned digits);
 
 /* Seconds from milliseconds: `30`, `0.25`. */

@@ -48,7 +48,7 @@ class Member:
         self.trystd = TRYSTD
         self.environment: dict[str, str] = {}
         self.prefix: list[str] = []  # what runs it
-        local = f"[http]\nbind-address = {self.host}\nbind-port = {cluster.port}\n[logging]\nlevel = 3\n[storage]\ndata-dir = {self.folder}/data\n{cluster.storage}"
+        local = f"[http]\nbind-address = {self.host}\nbind-port = {cluster.port}\n[logging]\nlevel = 2\n[storage]\ndata-dir = {self.folder}/data\n{cluster.storage}"
         (self.folder / "chronos.conf").write_text(local)
         (self.folder / "chronos_shared.conf").write_text(cluster.shared)
         self.configure([self])

@@ -239,6 +239,11 @@ def apply(path, kill_after=None):
     return output
 
 
+def is_back_or_gone(node, other):
+    seen = [one for one in node.json("/cluster")["nodes"] if one["address"] == other.address]
+    return all(one["state"] == "up" or one["role"] == "gone" for one in seen)
+
+
 def test_apply_under_load(cluster, crowd, tmp_path):
     """3 nodes, then 5, then 2 of them, by one command each, a node killed and restarted in the middle, and the command too."""
     three = cluster.start(3)
@@ -262,6 +267,7 @@ def test_apply_under_load(cluster, crowd, tmp_path):
     five[1].start(wait=False)  # it may be no member by now
     output = process.communicate(timeout=120 * SLOW)[0]
     if "run it again and it goes on" in output or "does not answer\ntryst cluster apply: nothing was done" in output:
+        wait_for(lambda: is_back_or_gone(five[3], five[1]), 60, "the node that was killed is back, or is no member")
         output = apply(to_two)  # it was about to tell, or to ask, the one that was killed
     assert "done: 2 nodes" in output, output
     clients.use([node.address for node in five[3:]])
@@ -294,8 +300,11 @@ def test_the_read_only_form_of_resync(cluster, crowd):
             break
         assert status == 206 and len(page) == 100
         cursor = f";cursor={headers['x-tryst-cursor']}"
-    assert sorted("/timers/" + one["TimerID"] for one in found) == sorted(timer.location for timer in timers)
+    assert sorted(one["TimerID"] % 2**64 for one in found) == sorted(int(timer.location[8:24], 16) for timer in timers)
     assert all(set(one["OldReplicas"]) == {node.address for node in two} for one in found)
+    assert all(set(one["Timer"]["reliability"]["replicas"]) == set(one["OldReplicas"]) for one in found)
+    starts = [one["Timer"]["timing"]["start-time-delta"] for one in found]
+    assert all(-60000 < start <= 0 for start in starts), "it is due `interval` after its start"
     assert found[0]["Timer"]["callback"]["http"]["uri"].startswith("http://127.0.0.1:")
     late = two[0].request("GET", f"{ask}&time-from=65000", headers={"Range": "1000"})
     assert 0 < len(json.loads(late[2])["Timers"]) < 250

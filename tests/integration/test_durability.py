@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import ROOT, TRYST, Receiver, timer_body, wait_for
+from conftest import ROOT, SLOW, TRYST, Receiver, timer_body, wait_for
 from resp import Client as RespClient
 
 ROUNDS = int(os.environ.get("TRYST_ROUNDS", "4"))
@@ -119,7 +119,7 @@ def test_damage_is_refused_and_repaired(node, receiver):
     path = used_segments(node)[0]
     flip(path, open(path, "rb").read().index(b"opaque-5-"))
     node.start(wait=False)
-    assert node.process.wait(10) == 1
+    assert node.process.wait(10 * SLOW) == 1
     found = re.search(r"(\S+\.segment) is damaged at offset (\d+)", node.log())
     assert found and found.group(1) == path
     check = subprocess.run([TRYST, "log", "check", node.data_dir], capture_output=True, text=True)
@@ -139,7 +139,7 @@ def test_a_newer_format_is_refused(node):
         file.seek(8)
         file.write(b"\x63")
     node.start(wait=False)
-    assert node.process.wait(10) == 1
+    assert node.process.wait(10 * SLOW) == 1
     assert "newer version" in node.log() and path in node.log()
 
 
@@ -150,7 +150,7 @@ def test_a_missing_segment_is_refused(nodes, receiver):
     node.kill()
     os.unlink(used_segments(node)[1])
     node.start(wait=False)
-    assert node.process.wait(10) == 1
+    assert node.process.wait(10 * SLOW) == 1
     assert "missing" in node.log()
 
 
@@ -162,7 +162,7 @@ def test_the_oldest_segment_is_missed_too(nodes, receiver):
     node.kill()
     os.unlink(used_segments(node)[0])
     node.start(wait=False)
-    assert node.process.wait(10) == 1
+    assert node.process.wait(10 * SLOW) == 1
     assert "a segment is missing" in node.log() and "tryst log repair" in node.log()
     repair = subprocess.run([TRYST, "log", "repair", node.data_dir], capture_output=True, text=True)
     assert repair.returncode == 0, repair.stdout + repair.stderr
@@ -193,7 +193,7 @@ def test_a_flipped_bit_in_the_last_batch_is_damage(node, receiver):
     node.kill()
     flip(path, open(path, "rb").read().index(b"opaque-last-"))
     node.start(wait=False)
-    assert node.process.wait(10) == 1
+    assert node.process.wait(10 * SLOW) == 1
     assert "is damaged at offset" in node.log()
 
 
@@ -234,7 +234,7 @@ def test_a_log_of_an_older_format_is_read(nodes, receiver, form):
 def test_two_processes_do_not_share_a_directory(node, nodes):
     second = nodes(data_dir=node.data_dir)
     second.start(wait=False)
-    assert second.process.wait(10) == 1
+    assert second.process.wait(10 * SLOW) == 1
     assert "another process uses the data directory" in second.log()
 
 

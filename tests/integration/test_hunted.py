@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import QUICK, TRYST, timer_body, wait_for
+from conftest import QUICK, SLOW, TRYST, timer_body, wait_for
 from test_durability import SMALL, flip, used_segments
 
 TIGHT = "[storage]\nmemory-budget = 32M\n"
@@ -42,7 +42,7 @@ def test_a_damaged_header_of_the_last_segment_is_refused(node, receiver):
     flip(used_segments(node)[-1], 20)
     assert subprocess.run([TRYST, "log", "check", node.data_dir], capture_output=True).returncode == 1
     node.start(wait=False)
-    assert node.process.wait(10) == 1 and "is damaged" in node.log()
+    assert node.process.wait(10 * SLOW) == 1 and "is damaged" in node.log()
     assert subprocess.run([TRYST, "log", "repair", node.data_dir], capture_output=True).returncode == 0
     node.start()
     assert len(node.get("/timers").json()["timers"]) == 5  # the batches are sound, whatever the header says
@@ -79,11 +79,11 @@ def test_a_timer_too_large_for_the_segments_is_told(nodes, receiver):
     node.stop()
     node.config.write_text(SMALL)
     node.start(wait=False)
-    assert node.process.wait(10) == 1 and "too large for [storage] segment-size" in node.log()
+    assert node.process.wait(10 * SLOW) == 1 and "too large for [storage] segment-size" in node.log()
 
 
 def test_chunk_extensions_have_a_limit(node):
-    with socket.create_connection(("127.0.0.1", node.port), timeout=20) as stream:
+    with socket.create_connection(("127.0.0.1", node.port), timeout=20 * SLOW) as stream:
         stream.sendall(b"POST /timers HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1;a=")
         received = b""
         stream.settimeout(0.01)
@@ -296,7 +296,7 @@ def test_too_few_files_are_said_at_the_start(nodes):
     node = nodes()
     node.command = lambda command=node.command(): ["prlimit", "--nofile=60:60", *command]
     node.start(wait=False)
-    assert node.process.wait(10) == 1 and "raise the limit" in node.log()
+    assert node.process.wait(10 * SLOW) == 1 and "raise the limit" in node.log()
 
 
 def test_pipelined_requests_at_a_stop_are_stored_and_answered_or_neither(node, receiver):

@@ -44,7 +44,7 @@ def test_without_arguments_it_is_a_working_node(tmp_path):
         assert (tmp_path / "tryst-data").is_dir()
     finally:
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(10 * SLOW) == 0
         process.stderr.close()
 
 
@@ -80,7 +80,7 @@ def test_a_value_of_any_length_is_read(tmp_path):
 
 def test_the_flags_and_files_of_the_original(tmp_path):
     port = free_port()
-    (tmp_path / "cluster.conf").write_text(f"[cluster]\nlocalhost = 127.0.0.1:{port}\nnode = 127.0.0.1:{port}\n[logging]\nlevel = 5\n")
+    (tmp_path / "cluster.conf").write_text(f"[cluster]\nlocalhost = 127.0.0.1:{port}\nnode = 127.0.0.1:{port}\n")
     (tmp_path / "local.conf").write_text(
         f"[http]\nbind-address = 127.0.0.1\nbind-port = {port}\nthreads = 50\n[logging]\nfolder = {tmp_path}\nlevel = 2\n[identity]\ninstance_id = 5\ndeployment_id = 3\n"
         "[throttling]\ntarget_latency = 100000\nmax_tokens = 20\n[exceptions]\nmax_ttl = 600\n[dns]\nservers = 127.0.0.1\n[sites]\nlocal_site = here\n"
@@ -103,17 +103,28 @@ def test_the_flags_and_files_of_the_original(tmp_path):
         assert second.returncode == 2
     finally:
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(10 * SLOW) == 0
         errors = process.stderr.read()
         process.stderr.close()
     assert "means nothing here" in errors and "threads" in errors
     assert not (tmp_path / "pid").exists()
 
 
+def test_with_flags_of_the_original_data_is_in_no_current_directory(tmp_path):
+    """As a user who may write to neither: a namespace in which /var/lib is read-only, and then one in which it is not."""
+    (tmp_path / "local.conf").write_text(f"[http]\nbind-address = 127.0.0.1\nbind-port = {free_port()}\n")
+    command = f"{TRYSTD} --check-config --local-config-file {tmp_path}/local.conf --cluster-config-file {tmp_path}/none --shared-config-file {tmp_path}/none"
+    for mount, status in (("mount -t tmpfs -o ro none /var/lib", 2), ("mount -t tmpfs none /var/lib", 0)):
+        done = subprocess.run(["unshare", "--mount", "--map-root-user", "sh", "-c", f"{mount} && {command}"], cwd=tmp_path, capture_output=True, text=True, timeout=20 * SLOW)
+        assert done.returncode == status, done.stderr
+        assert ("/var/lib/chronos cannot be written to" in done.stderr) == (status == 2)
+    assert not (tmp_path / "tryst-data").exists()
+
+
 def test_it_goes_to_the_background(tmp_path):
     port = free_port()
     command = [TRYSTD, "--daemon", "--pidfile", str(tmp_path / "pid"), "--listen", f"127.0.0.1:{port}", "--data-dir", "none"]
-    assert subprocess.run(command, cwd=tmp_path, stderr=subprocess.DEVNULL, timeout=20).returncode == 0
+    assert subprocess.run(command, cwd=tmp_path, stderr=subprocess.DEVNULL, timeout=20 * SLOW).returncode == 0
     pid = int(wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), what="the pidfile"))
     wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
     os.kill(pid, signal.SIGTERM)
@@ -122,7 +133,7 @@ def test_it_goes_to_the_background(tmp_path):
 
 def test_a_daemon_that_cannot_start_says_so(node, tmp_path):
     command = [TRYSTD, "--daemon", "--listen", f"127.0.0.1:{node.port}", "--data-dir", "none"]
-    assert subprocess.run(command, cwd=tmp_path, stderr=subprocess.DEVNULL, timeout=20).returncode == 1
+    assert subprocess.run(command, cwd=tmp_path, stderr=subprocess.DEVNULL, timeout=20 * SLOW).returncode == 1
 
 
 @pytest.mark.parametrize("text", ["[http]\nbind-address = garbage\n", "[callback]\nca-file = /no/such/file\n", "[logging]\nfolder = /no/such/folder\n", "[http]\nbind-port = 1\nbind-port = 2\n"])
@@ -146,7 +157,7 @@ def test_the_environment_overrides(nodes):
     assert node.create("http://h/", 100, opaque="o" * 11).status == 413
     bad = nodes(environment={"TRYST_CALLBACK_TIMEOUT_MS": "soon"})
     bad.start(wait=False)
-    assert bad.process.wait(10) == 2 and "TRYST_CALLBACK_TIMEOUT_MS" in bad.log()
+    assert bad.process.wait(10 * SLOW) == 2 and "TRYST_CALLBACK_TIMEOUT_MS" in bad.log()
 
 
 def test_logs_as_json(nodes):
@@ -227,7 +238,7 @@ def test_systemd_is_told(nodes, tmp_path):
 def test_a_port_in_use_is_told(node, nodes):
     second = nodes(port=node.port)
     second.start(wait=False)
-    assert second.process.wait(10) == 1
+    assert second.process.wait(10 * SLOW) == 1
     assert "cannot listen" in second.log() and "--listen" in second.log()
 
 
@@ -279,7 +290,7 @@ def test_what_is_not_there_to_be_cancelled_is_told(node, receiver):
 def test_a_text_comes_from_standard_input(node, receiver):
     environment = {**os.environ, "TRYST_NODE": f"127.0.0.1:{node.port}"}
     text = "two\nlines " + "x" * 60000
-    set_it = subprocess.run([TRYST, "timer", "add", "--in", "0.05", "--to", receiver.uri, "-"], input=text, capture_output=True, text=True, env=environment, timeout=20)
+    set_it = subprocess.run([TRYST, "timer", "add", "--in", "0.05", "--to", receiver.uri, "-"], input=text, capture_output=True, text=True, env=environment, timeout=20 * SLOW)
     assert set_it.returncode == 0, set_it.stderr
     assert wait_for(lambda: receiver.pops, what="the pop")[0].body.decode() == text
 
@@ -287,11 +298,11 @@ def test_a_text_comes_from_standard_input(node, receiver):
 def test_of_several_nodes_the_first_that_answers_is_asked(node):
     deaf = socket.create_server(("127.0.0.1", 0))  # it takes connections, and says nothing
     nodes = f"127.0.0.1:1,127.0.0.1:{deaf.getsockname()[1]},127.0.0.1:{node.port}"
-    assert subprocess.run([TRYST, "status", "--node", nodes], capture_output=True, text=True, timeout=20).returncode == 0
+    assert subprocess.run([TRYST, "status", "--node", nodes], capture_output=True, text=True, timeout=20 * SLOW).returncode == 0
     environment = {**os.environ, "TRYST_NODES": nodes}
-    shown = subprocess.run([TRYST, "cluster", "status"], capture_output=True, text=True, env=environment, timeout=20)
+    shown = subprocess.run([TRYST, "cluster", "status"], capture_output=True, text=True, env=environment, timeout=20 * SLOW)
     assert shown.returncode == 0 and "version" in shown.stdout and "disk free" in shown.stdout and "\x1b" not in shown.stdout
-    none = subprocess.run([TRYST, "status", "--node", "127.0.0.1:1,127.0.0.1:2"], capture_output=True, text=True, timeout=20)
+    none = subprocess.run([TRYST, "status", "--node", "127.0.0.1:1,127.0.0.1:2"], capture_output=True, text=True, timeout=20 * SLOW)
     assert none.returncode == 1 and "127.0.0.1:1" in none.stderr
     deaf.close()
 
@@ -300,7 +311,7 @@ def test_the_status_of_a_cluster_is_watched(node):
     watched = subprocess.Popen([TRYST, "cluster", "status", "--watch", "--node", f"127.0.0.1:{node.port}"], stdout=subprocess.PIPE, text=True)
     seen = [watched.stdout.readline() for _ in range(10)]
     watched.terminate()
-    watched.wait(10)
+    watched.wait(10 * SLOW)
     assert sum("all nodes are up" in line for line in seen) == 2 and "\x1b" not in "".join(seen)
 
 
@@ -308,7 +319,7 @@ def test_a_terminal_gets_colors(node):
     ours, theirs = os.openpty()
     for wanted in (True, False):
         environment = {**os.environ, "TRYST_NODE": f"127.0.0.1:{node.port}", "NO_COLOR": "" if wanted else "1"}
-        subprocess.run([TRYST, "cluster", "status"], stdout=theirs, env=environment, timeout=20)
+        subprocess.run([TRYST, "cluster", "status"], stdout=theirs, env=environment, timeout=20 * SLOW)
         assert (b"\x1b[32mup" in os.read(ours, 65536)) == wanted
 
 
@@ -345,12 +356,12 @@ def test_status_and_bench(node):
     ],
 )
 def test_wrong_use_is_told_in_one_line(arguments, message):
-    answer = subprocess.run([TRYST, *arguments], capture_output=True, text=True, timeout=20)
+    answer = subprocess.run([TRYST, *arguments], capture_output=True, text=True, timeout=20 * SLOW)
     assert answer.returncode in (1, 2) and message in answer.stderr and answer.stderr.count("\n") == 1
 
 
 def test_an_unreachable_node_is_told():
-    answer = subprocess.run([TRYST, "status", "--node", f"127.0.0.1:{free_port()}"], capture_output=True, text=True, timeout=20)
+    answer = subprocess.run([TRYST, "status", "--node", f"127.0.0.1:{free_port()}"], capture_output=True, text=True, timeout=20 * SLOW)
     assert answer.returncode == 1 and "is trystd running" in answer.stderr
 
 

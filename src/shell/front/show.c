@@ -385,25 +385,32 @@ void tr_show_resync(struct tr_writer *out, const struct tr_node *node, uint32_t 
     tr_node_record(node, ref, &record);
     static const struct tr_plan usual = {
         .cron = {"", 0}, .zone = {"", 0}, .headers = {"", 0}, .ce_type = {"", 0}};
-    struct tr_timer_text text = tr_node_text(node, record.head.key.id, record.head.factor);
+    uint16_t placed[TR_SET_MAX] = {0};
+    unsigned count = tr_node_placed(node, ref, placed);
+    uint64_t pop = tr_record_pop(&record);
+    /* It is due `pop` intervals after its start, which need not be past. */
+    int64_t start_ms =
+        (int64_t)(record.head.due_ms - tr_node_steady(node)) - (int64_t)(pop * record.interval_ms);
     uint64_t repeat = record.repeat_ms > 0 ? record.repeat_ms : record.interval_ms;
     repeat = repeat < TR_INTERVAL_MAX ? repeat : TR_INTERVAL_MAX - 1; /* they know no for ever */
-    tr_put_text(out, "{\"TimerID\":\"");
-    tr_put_timer_text(out, &text);
-    tr_put_text(out, "\",\"OldReplicas\":");
+    tr_put_text(out, "{\"TimerID\":");
+    tr_put_signed(out, (int64_t)record.head.key.id);
+    tr_put_text(out, ",\"OldReplicas\":");
     put_members(out, node, record.head.replicas.members, record.head.replicas.count);
-    tr_put_text(out, ",\"Timer\":{\"timing\":{\"interval\":");
+    tr_put_text(out, ",\"Timer\":{\"timing\":{\"start-time-delta\":");
+    tr_put_signed(out, start_ms);
+    tr_put_text(out, ",\"interval\":");
     tr_put_seconds(out, record.interval_ms);
     tr_put_text(out, ",\"repeat-for\":");
     tr_put_seconds(out, repeat);
     tr_put_text(out, ",\"sequence-number\":");
-    tr_put_decimal(out, tr_record_pop(&record) - 1);
+    tr_put_decimal(out, pop - 1);
     tr_put_text(out, "}");
     put_callback(out, &record, &usual);
     tr_put_text(out, ",\"reliability\":{\"cluster-view-id\":\"");
     tr_put_hex(out, tr_node_view(node), 16);
     tr_put_text(out, "\",\"replicas\":");
-    put_members(out, node, record.head.replicas.members, record.head.replicas.count);
+    put_members(out, node, placed, count);
     tr_put_text(out, "}");
     put_tags(out, &record);
     tr_put_text(out, "}}");
