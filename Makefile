@@ -6,7 +6,7 @@ DESTDIR ?=
 MESON   ?= meson
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps run demo test check bench fuzz soak install clean format
+.PHONY: all help deps run demo test check bench fuzz soak deb install clean format
 
 all: build/build.ninja  ## build build/trystd, build/tryst and the library
 	@[ -e build/trystd ] || echo 'building tryst: it takes a minute or two'
@@ -51,6 +51,10 @@ fuzz:  ## ten minutes of fuzzing for each parser: SECONDS=60 for less
 soak:  ## the long proofs: the simulator for an hour, clusters of daemons with 10,000 timers, an hour of chaos, kill -9 fifty times
 	@scripts/deps check
 	@scripts/test soak
+
+deb:  ## Debian packages, in build/deb: tryst, libtryst-place1, libtryst-place-dev
+	@scripts/deps deb
+	@scripts/deb
 
 install: all  ## install to DESTDIR and prefix (/usr/local)
 	@$(MESON) configure build --prefix=$(prefix) >/dev/null

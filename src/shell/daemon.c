@@ -556,6 +556,7 @@ static void open_loop(struct tr_daemon *daemon)
     daemon->lines.data = daemon;
     uv_timer_start(&daemon->lines, on_lines, LINES_MS, LINES_MS);
     uv_unref((uv_handle_t *)&daemon->lines);
+    tr_notify_watch(&daemon->loop, &daemon->watchdog);
 }
 
 static bool open_parts(struct tr_daemon *daemon)

@@ -53,6 +53,7 @@ struct tr_daemon {
     struct tr_say_limit dead_lines;
     struct tr_say_limit discarded_lines;
     struct tr_say_limit failed_lines;
+    uv_timer_t watchdog;
     uv_timer_t lines; /* looks at how many were left out */
     struct tr_epochs epochs;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/notify.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,4 +26,22 @@ void tr_notify(const char *state)
     /* Nobody to tell is nothing to fail for. */
     (void)!sendto(file, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address, length);
     close(file);
+}
+
+static void on_watchdog(uv_timer_t *timer)
+{
+    (void)timer;
+    tr_notify("WATCHDOG=1");
+}
+
+void tr_notify_watch(uv_loop_t *loop, uv_timer_t *timer)
+{
+    const char *interval = getenv("WATCHDOG_USEC");
+    const char *process = getenv("WATCHDOG_PID");
+    uint64_t us = interval == NULL ? 0 : strtoull(interval, NULL, 10);
+    bool is_ours = process == NULL || strtol(process, NULL, 10) == (long)getpid();
+    uv_timer_init(loop, timer);
+    uv_unref((uv_handle_t *)timer);
+    if (us > 0 && is_ours) /* in half of the time, as sd_watchdog_enabled(3) wants it */
+        uv_timer_start(timer, on_watchdog, us / 2000, us / 2000 > 0 ? us / 2000 : 1);
 }
