@@ -235,6 +235,22 @@ def test_systemd_is_told(nodes, tmp_path):
     listener.close()
 
 
+def test_a_watchdog_hears_that_the_loop_turns(nodes, tmp_path):
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    listener.bind(str(tmp_path / "watchdog"))
+    listener.settimeout(10 * SLOW)
+    node = nodes(environment={"NOTIFY_SOCKET": str(tmp_path / "watchdog"), "WATCHDOG_USEC": "200000"}).start()
+    heard = {listener.recv(100) for _ in range(5)}
+    assert b"WATCHDOG=1" in heard
+    os.kill(node.process.pid, signal.SIGSTOP)
+    listener.settimeout(0.5)
+    with pytest.raises(TimeoutError):
+        while True:
+            listener.recv(100)  # what was sent before
+    os.kill(node.process.pid, signal.SIGCONT)
+    listener.close()
+
+
 def test_a_port_in_use_is_told(node, nodes):
     second = nodes(port=node.port)
     second.start(wait=False)
