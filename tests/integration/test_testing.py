@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What docs/testing.md shows is run as it stands there; and time that a test moves."""
 
+import datetime
+import json
 import os
 import re
 import shutil
@@ -38,8 +40,6 @@ def still(nodes):
 
 
 def advance(node, **how):
-    import json
-
     answer = node.request("POST", "/clock/advance", json.dumps(how), timeout=60)
     assert answer.status == 200, answer.body
     return answer.json()
@@ -52,6 +52,21 @@ def test_retries_are_made_on_the_way(still, receiver):
     assert advance(still, by=60)["pops"] == 3
     assert [pop.sequence for pop in receiver.pops] == [1, 1, 1]
     assert len(still.get("/timers?state=dead").json()["timers"]) == 1
+
+
+def test_what_was_due_before_it_was_set_is_given_up_from_then_on(nodes, receiver):
+    """It is an hour late when it is set: its age alone would be its end at the first failure."""
+    still = nodes(args=["--test-clock"], config="[callback]\nattempts = 50\n").start()
+    receiver.status = 500
+    now = datetime.datetime.fromisoformat(still.get("/clock").json()["now"].replace("Z", "+00:00"))
+    retry = {"attempts": 50, "backoff": 1, "backoff-max": 1, "give-up-after": 10}
+    body = {"timing": {"at": (now - datetime.timedelta(hours=1)).isoformat()}, "callback": {"http": {"uri": receiver.uri, "opaque": "", "retry": retry}}}
+    assert still.request("POST", "/timers", json.dumps(body)).status == 200
+    assert advance(still, by=8)["pops"] >= 6
+    assert still.get("/timers?state=dead").json()["timers"] == []
+    advance(still, by=5)
+    assert len(still.get("/timers?state=dead").json()["timers"]) == 1 and len(receiver.pops) <= 14
+    assert advance(still, by=3600)["pops"] == 0
 
 
 def test_pops_come_in_the_order_of_their_times(still, receiver):
