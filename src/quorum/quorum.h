@@ -11,6 +11,7 @@
  *   write      a value that is given: to all of the list, or to who stands in
  *   read       the newest of what the list has; who has less is sent it
  *   modify     what reads and writes: on the first node of the list, over what that has
+ *   handover   while nodes come and go: such commands are begun when the node before has finished
  *   replica    what other nodes ask of this one
  *   exchange   two nodes compare what they share, range by range, and send what differs
  *   strays     pairs that belong to others: hints, and what has moved away
