@@ -118,12 +118,13 @@ struct tr_peer {
     tr_mono_ms linked_ms;
     tr_mono_ms up_ms; /* since when it is up, or is not */
     tr_mono_ms heard_ms;
-    tr_mono_ms beat_ms; /* when the next heartbeat is due */
-    tr_mono_ms sent_ms; /* of the last frame of records */
-    uint64_t tick_ms;   /* its own time, as it said last */
-    uint64_t echo_ms;   /* our own tick that it heard last */
-    uint64_t trip_ms;   /* what a frame and its answer take, about */
-    int64_t clock_ms;   /* its clock less ours */
+    tr_mono_ms beat_ms;    /* when the next heartbeat is due */
+    tr_mono_ms sent_ms;    /* of the last frame of records */
+    uint64_t tick_ms;      /* its own time, as it said last */
+    uint64_t echo_ms;      /* our own tick that it heard last, */
+    uint64_t beat_echo_ms; /* and that it had heard when it sent its last heartbeat */
+    uint64_t trip_ms;      /* what a frame and its answer take, about */
+    int64_t clock_ms;      /* its clock less ours */
     uint64_t view;
     uint64_t popping_from_ms;
     uint8_t key_flags; /* of enum tr_beat_key_flag */

@@ -71,6 +71,7 @@ void tr_peer_link_up(struct tr_cluster *cluster, uint16_t index)
     peer->linked_ms = cluster->time->now_ms;
     peer->heard_ms = cluster->time->now_ms;
     peer->echo_ms = 0;
+    peer->beat_echo_ms = 0;
 }
 
 void tr_peer_link_down(struct tr_cluster *cluster, uint16_t index)
@@ -234,6 +235,7 @@ static void hear_beat(struct tr_cluster *cluster, uint16_t index, const struct t
     uint8_t disk_fill = frame->of.beat.disk_fill;
     bool has_another_view = peer->view != frame->of.beat.view;
     peer->tick_ms = frame->of.beat.tick_ms;
+    peer->beat_echo_ms = frame->heard_ms;
     peer->view = frame->of.beat.view;
     peer->flags = frame->of.beat.flags;
     peer->key_flags = frame->of.beat.has_roster ? frame->of.beat.key_flags : 0;

@@ -33,8 +33,9 @@ struct tr_node {
     struct tr_time time;
     bool has_clock;
     enum tr_phase phase;
-    tr_mono_ms ready_ms; /* when it was, for the first time, */
-    bool had_keys;       /* and it had keys then */
+    tr_mono_ms ready_ms;  /* when it was, for the first time, */
+    bool had_keys;        /* and it had keys then */
+    bool was_taking_keys; /* in the last step */
     tr_mono_ms drain_ms;
     bool is_stop_logged;
     bool is_copying_keys; /* the log's oldest segment is: its timers are through */

@@ -8,6 +8,7 @@
 #include "pops/claim.h"
 #include "quorum/coordinate.h"
 #include "quorum/exchange.h"
+#include "quorum/handover.h"
 #include "quorum/mail.h"
 #include "quorum/replica.h"
 #include "quorum/strays.h"
@@ -101,6 +102,20 @@ static void fill_beat(void *context, uint16_t index, struct tr_frame *frame)
                   (is_finishing ? TR_BEAT_KEYS_OLDER : 0));
 }
 
+/* Whether another node takes keys: if that is otherwise than before, another may be the first of a
+ * list. */
+static void look_at_health(struct tr_node *node, uint16_t index)
+{
+    struct tr_exchange *exchange = &node->quorum.exchanges[index];
+    bool is_healthy = tr_quorum_is_healthy(&node->quorum, index);
+    if (is_healthy == exchange->was_healthy)
+        return;
+    exchange->was_healthy = is_healthy;
+    tr_handover_look(&node->quorum);
+    if (is_healthy)
+        tr_strays_look(&node->quorum);
+}
+
 static void beat_heard(void *context, uint16_t index, const struct tr_frame *frame,
                        bool has_another_view)
 {
@@ -110,10 +125,7 @@ static void beat_heard(void *context, uint16_t index, const struct tr_frame *fra
     tr_gossip_hear(&node->membership, index, frame);
     if ((peer->key_flags & TR_BEAT_KEYS_ARRIVED) == 0)
         node->quorum.exchanges[index].is_less = false;
-    bool is_healthy = tr_quorum_is_healthy(&node->quorum, index);
-    if (is_healthy && !node->quorum.exchanges[index].was_healthy)
-        tr_strays_look(&node->quorum);
-    node->quorum.exchanges[index].was_healthy = is_healthy;
+    look_at_health(node, index);
     node->quorum.exchanges[index].is_home |= (peer->key_flags & TR_BEAT_KEYS_HOME) != 0;
     if ((peer->key_flags & TR_BEAT_KEYS_LESS) != 0 && node->membership.is_arrived) {
         tr_membership_set_arrived(&node->membership, false);
@@ -187,6 +199,7 @@ static void up_changed(void *context, uint16_t index)
     tr_rebalance_again(&node->replication); /* another may move a record now, or be hinted */
     tr_operations_look(&node->replication);
     tr_strays_look(&node->quorum);
+    look_at_health(node, index);
 }
 
 static void put(void *context, const struct tr_message *message, uint64_t version,

@@ -19,8 +19,10 @@
 #include "pops/destination.h"
 #include "pops/flight.h"
 #include "quorum/coordinate.h"
+#include "quorum/handover.h"
 #include "quorum/replica.h"
 #include "quorum/strays.h"
+#include "quorum/target.h"
 #include "replication/catchup.h"
 #include "replication/operation.h"
 #include "replication/rebalance.h"
@@ -228,6 +230,16 @@ static bool is_short_work(enum tr_event_kind kind)
            kind == TR_EVENT_FRAME_SENT;
 }
 
+/* Others count on this node for keys, or do so no more: another may be the first of a list. */
+static void look_at_own_health(struct tr_node *node)
+{
+    bool is_taking = node->replication.is_serving && tr_quorum_is_healthy(&node->quorum, 0);
+    if (is_taking == node->was_taking_keys)
+        return;
+    node->was_taking_keys = is_taking;
+    tr_handover_look(&node->quorum);
+}
+
 void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_effects *out)
 {
     out->count = 0;
@@ -248,6 +260,7 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
         run_cluster(node, out);
     }
     if (is_running) {
+        look_at_own_health(node);
         tr_durable_run(node, out);
         tr_replica_run(&node->quorum, out);
         tr_quorum_run(&node->quorum, out);

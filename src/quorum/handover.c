@@ -16,12 +16,21 @@ void tr_handover_begin(struct tr_quorum *quorum)
     struct tr_handover *handover = &quorum->handover;
     handover->is_on =
         !tr_cluster_is_alone(quorum->cluster) && !tr_breaks(quorum->trial, MUTANT_KEY_TWO_FIRST);
+    handover->begun_ms = quorum->time->now_ms;
     handover->until_ms = quorum->time->now_ms + PATIENCE_MS + 2 * tr_peers_trip(quorum->cluster);
     handover->older_count = 0;
     for (uint32_t i = quorum->active; i != TR_OPERATION_NONE; i = quorum->operations[i].next) {
         quorum->operations[i].is_older = is_begun(&quorum->operations[i]);
         handover->older_count += quorum->operations[i].is_older;
     }
+    tr_peers_beat_now(quorum->cluster);
+}
+
+void tr_handover_look(struct tr_quorum *quorum)
+{
+    const struct tr_roster *roster = quorum->membership->roster;
+    if (roster->keys.partitions > 0 && !roster->keys.is_assumed)
+        tr_handover_begin(quorum);
 }
 
 void tr_handover_answered(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
@@ -34,7 +43,8 @@ void tr_handover_answered(struct tr_quorum *quorum, struct tr_quorum_operation *
         tr_peers_beat_now(quorum->cluster);
 }
 
-/* One that is up has said that it has this roster, and has finished what it began before. */
+/* One that is up has said, since it heard of what has changed here, that it has this roster, and has
+ * finished what it began before. */
 static bool has_finished(const struct tr_quorum *quorum, uint16_t member)
 {
     const struct tr_standing *standing = &quorum->membership->standings[member];
@@ -45,6 +55,7 @@ static bool has_finished(const struct tr_quorum *quorum, uint16_t member)
         is_of_another)
         return true;
     return standing->is_heard && standing->id == quorum->roster_id &&
+           peer->beat_echo_ms >= quorum->handover.begun_ms &&
            (peer->key_flags & TR_BEAT_KEYS_OLDER) == 0;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who carries out the commands that read and write a key is one node at a time: the first of its
- * list. When the roster changes that may be another one, and what the one before has begun is
- * finished first.
+ * list that is there. When the roster changes, or a node comes or goes, that may be another one, and
+ * what the one before has begun is finished first.
  *
- *   begun   another roster is in force: nobody begins such a command
- *   over    all who are up have said that they have this roster too, and have none left that they
- *           began under an earlier one; or that has taken too long
+ *   begun   another roster is in force, or this node or another is there or not, as far as this
+ *           one has heard: it begins no such command
+ *   over    all who are up have said, since they heard from this node, that they have this roster
+ *           too, and have none left that they began before; or that has taken too long
  *
  * Without this two nodes would carry out commands on one key for some milliseconds, each over what
  * the other has written half way, and count twice.
@@ -18,6 +19,8 @@
 
 /* Another roster is in force. */
 void tr_handover_begin(struct tr_quorum *quorum);
+/* Somebody has come or gone: likewise, if anybody has asked for keys to be spread. */
+void tr_handover_look(struct tr_quorum *quorum);
 /* In each step: whether it is over by now. */
 void tr_handover_run(struct tr_quorum *quorum);
 /* An operation is answered, or at its end. */

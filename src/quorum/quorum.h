@@ -211,7 +211,8 @@ struct tr_promise {
 
 /* Of who carries out the commands that read and write: quorum/handover.h. */
 struct tr_handover {
-    bool is_on;           /* none is begun */
+    bool is_on; /* none is begun */
+    tr_mono_ms begun_ms;
     tr_mono_ms until_ms;  /* at the latest */
     uint32_t older_count; /* of those that were begun under an earlier roster */
 };
