@@ -58,10 +58,11 @@ static enum tr_exit read_options(int argc, char **argv, struct asked *asked)
         return TR_EXIT_USAGE;
     if (asked->is_help)
         return TR_EXIT_OK;
-    if (asked->what == NULL || strcmp(asked->what, "chronos") != 0)
-        return tr_usage_error(COMMAND, "from what? 'tryst import chronos --from HOST:PORT,...'");
-    if (asked->from == NULL)
-        return tr_usage_error(COMMAND, "--from names the nodes of the cluster of Chronos");
+    if (asked->what == NULL || strcmp(asked->what, "chronos") != 0 || asked->from == NULL) {
+        tr_usage_error(COMMAND, "from what? 'tryst import chronos --from HOST:PORT,...', with all "
+                                "nodes of the cluster of Chronos");
+        return TR_EXIT_USAGE;
+    }
     return TR_EXIT_OK;
 }
 

@@ -216,7 +216,9 @@ static void keep(char *out, size_t size, struct tr_span text)
     size_t count = text.size < size ? text.size : size - 1;
     for (size_t i = 0; i < count; i++) {
         unsigned char byte = (unsigned char)text.text[i];
-        out[i] = byte < 0x20 || byte == 0x7f ? '?' : text.text[i];
+        out[i] = text.text[i];
+        if (byte < 0x20 || byte == 0x7f)
+            out[i] = '?';
     }
     out[count] = '\0';
 }

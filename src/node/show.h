@@ -72,7 +72,8 @@ struct tr_node_stats {
 /* A record by the reference in an effect, until the next step. */
 void tr_node_record(const struct tr_node *node, uint32_t ref, struct tr_record *record);
 
-/* The nodes where the view places a record, at most TR_SET_MAX, in the order in which they pop it. */
+/* The nodes where the view places a record, at most TR_SET_MAX, in the order in which they pop
+ * it. */
 unsigned tr_node_placed(const struct tr_node *node, uint32_t ref, uint16_t *members);
 
 /* When its next pops are due, of a record that is not dead: at most `most` of them. */

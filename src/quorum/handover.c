@@ -43,8 +43,8 @@ void tr_handover_answered(struct tr_quorum *quorum, struct tr_quorum_operation *
         tr_peers_beat_now(quorum->cluster);
 }
 
-/* One that is up has said, since it heard of what has changed here, that it has this roster, and has
- * finished what it began before. */
+/* One that is up has said, since it heard of what has changed here, that it has this roster, and
+ * has finished what it began before. */
 static bool has_finished(const struct tr_quorum *quorum, uint16_t member)
 {
     const struct tr_standing *standing = &quorum->membership->standings[member];

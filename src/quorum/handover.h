@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who carries out the commands that read and write a key is one node at a time: the first of its
- * list that is there. When the roster changes, or a node comes or goes, that may be another one, and
- * what the one before has begun is finished first.
+ * list that is there. When the roster changes, or a node comes or goes, that may be another one,
+ * and what the one before has begun is finished first.
  *
  *   begun   another roster is in force, or this node or another is there or not, as far as this
  *           one has heard: it begins no such command

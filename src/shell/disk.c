@@ -336,7 +336,8 @@ void tr_disk_do(struct tr_disk *disk, const struct tr_effect *effect)
     pthread_mutex_unlock(&disk->mutex);
 }
 
-/* The file that is locked is still the one in the directory: a start that failed takes its own away. */
+/* The file that is locked is still the one in the directory: a start that failed takes its own
+ * away. */
 static bool is_the_lock(const struct tr_disk *disk)
 {
     struct stat ours;

@@ -7,8 +7,8 @@
 
 void tr_notify(const char *state);
 
-/* Tells the service manager that the loop still turns, as often as it wants to hear so; never, if it
- * does not. The timer keeps no loop alive. */
+/* Tells the service manager that the loop still turns, as often as it wants to hear so; never, if
+ * it does not. The timer keeps no loop alive. */
 void tr_notify_watch(uv_loop_t *loop, uv_timer_t *timer);
 
 #endif

@@ -20,7 +20,8 @@ void tr_say_started(void);
 
 void tr_say(enum tr_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What a line is about: members of its own where lines are JSON. What is empty, or 0, is left out. */
+/* What a line is about: members of its own where lines are JSON. What is empty, or 0, is left
+ * out. */
 struct tr_said {
     struct tr_span timer;
     struct tr_span node;
