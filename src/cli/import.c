@@ -2,6 +2,7 @@
 /* `tryst import chronos`: the timers of a running cluster of Chronos, set in one of tryst. */
 #include "cli/import.h"
 
+#include "base/assert.h"
 #include "cli/backup.h"
 #include "cli/options.h"
 #include "wire/timer_id.h"
@@ -70,6 +71,7 @@ static enum tr_exit read_options(int argc, char **argv, struct asked *asked)
 static bool read_nodes(struct tr_import *import, const struct asked *asked)
 {
     uint64_t view = 0;
+    TR_ASSERT(asked->from != NULL);
     for (const char *at = asked->from; *at != '\0';) {
         size_t size = strcspn(at, ",");
         if (import->node_count == TR_IMPORT_NODES || size >= NODE_MAX) {
