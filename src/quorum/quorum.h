@@ -91,7 +91,7 @@ struct tr_quorum_operation {
     bool has_waited;     /* likewise: for what another node had begun */
     bool is_first_read;  /* of a read: for a modification, which begins when it is through */
     bool has_read;       /* of a modification: it is */
-    bool is_older;       /* likewise: it was begun under an earlier roster, and is not answered */
+    bool is_older;       /* likewise: it was begun before the last handover, and is not answered */
     bool has_tried;      /* likewise: an attempt before has changed something */
     struct tr_pair_order known; /* likewise: others may have this, or what is older, */
     struct tr_pair_order since; /* or what this node has made of it from this one on */
@@ -214,7 +214,7 @@ struct tr_handover {
     bool is_on; /* none is begun */
     tr_mono_ms begun_ms;
     tr_mono_ms until_ms;  /* at the latest */
-    uint32_t older_count; /* of those that were begun under an earlier roster */
+    uint32_t older_count; /* of those that were begun before it, and are not answered */
 };
 
 struct tr_quorum_config {

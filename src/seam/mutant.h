@@ -159,8 +159,8 @@
     X(KEY_HINTED, "a node stands in for one of a key's list")                                      \
     X(READ_REPAIR, "a read sends the newest to one that has less")                                 \
     X(CARRIED_OUT_AGAIN, "a command on a key is carried out again over something newer")           \
-    X(MODIFIER_READ, "a command reads first, since what is here may be older") \
-    X(MODIFIER_AWAITED, "a command waits for those of who carried them out before") \
+    X(MODIFIER_READ, "a command reads first, since what is here may be older")                     \
+    X(MODIFIER_AWAITED, "a command waits for those of who carried them out before")                \
     X(MODIFIER_YIELDED, "of two nodes that carry out commands on one key one waits")               \
     X(STAMPED_AGAIN, "a write of a key is stamped again, above what a node has")                   \
     X(OTHER_EPOCH, "a node that is asked about a key has another roster")                          \

@@ -87,7 +87,7 @@ enum tr_beat_key_flag {
     TR_BEAT_KEYS_LESS = 2,    /* the addressee has less than it had when it was last met */
     TR_BEAT_KEYS_HOME = 4,    /* it has none that belong to others */
     TR_BEAT_KEYS_OLDER = 8,   /* from version 4 on: it has yet to finish commands that it began
-                               * under an earlier roster */
+                               * before what has changed last */
 };
 
 /* What a record that travels has instead of times and indexes of members, which mean something on

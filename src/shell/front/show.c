@@ -388,9 +388,9 @@ void tr_show_resync(struct tr_writer *out, const struct tr_node *node, uint32_t 
     uint16_t placed[TR_SET_MAX] = {0};
     unsigned count = tr_node_placed(node, ref, placed);
     uint64_t pop = tr_record_pop(&record);
-    /* It is due `pop` intervals after its start, which need not be past. */
-    int64_t start_ms =
-        (int64_t)(record.head.due_ms - tr_node_steady(node)) - (int64_t)(pop * record.interval_ms);
+    /* It was to be due `pop` intervals after its start, whatever was tried since. */
+    int64_t start_ms = (int64_t)(record.head.due_ms - record.head.lag_ms - tr_node_steady(node)) -
+                       (int64_t)(pop * record.interval_ms);
     uint64_t repeat = record.repeat_ms > 0 ? record.repeat_ms : record.interval_ms;
     repeat = repeat < TR_INTERVAL_MAX ? repeat : TR_INTERVAL_MAX - 1; /* they know no for ever */
     tr_put_text(out, "{\"TimerID\":");
