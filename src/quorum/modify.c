@@ -140,8 +140,6 @@ static bool may_be_behind(const struct tr_quorum *quorum,
 {
     const struct tr_cluster *cluster = quorum->cluster;
     uint16_t members[TR_COPIES_MAX];
-    if (tr_breaks(quorum->trial, MUTANT_KEY_UNREAD))
-        return false;
     if (operation->has_waited || cluster->old_ring.count > 0 || !quorum->membership->is_arrived)
         return true;
     unsigned count = tr_ring_list(cluster, &cluster->ring, key, cluster->ring.copies, members);

@@ -53,7 +53,6 @@
     X(HINT_KEPT, "hint-kept", "a hint is never handed home", "keyspace")                           \
     X(KEY_TWO_FIRST, "key-two-first",                                                              \
       "while nodes come and go, two carry out the commands of a key", "moving")                    \
-    X(KEY_UNREAD, "key-unread", "a command is carried out over what may be older", "moving")       \
     X(KEY_UNSYNCED, "key-unsynced", "a replica tells of a key before it is durable", "keyspace")   \
     X(KEY_ARRIVAL, "key-arrival", "when a key expires is taken by its sender's clock", "keyspace") \
     X(KEY_FORGOTTEN, "key-forgotten", "the end of a key is forgotten at once", "keyspace")         \
