@@ -100,6 +100,17 @@ static void route_timers(enum tr_http_method method, struct tr_api_request *out)
         refuse_method(out, "GET, HEAD, POST, DELETE");
 }
 
+/* A cursor is of one order, which is that of the list. */
+static void check_sort(struct tr_api_request *out)
+{
+    bool is_other = out->is_sorted ? out->query.has_cursor : out->has_place;
+    if (out->kind != TR_API_REFUSED && is_other)
+        tr_api_refuse(out, 400,
+                      "the cursor is of a list in another order: sort is to be as it was");
+    else if (out->kind != TR_API_REFUSED && out->is_sorted && out->query.wants_held)
+        tr_api_refuse(out, 400, "scope=held cannot be sorted");
+}
+
 static void check_redrive_all(struct tr_api_request *out)
 {
     check_bulk(out);
@@ -134,6 +145,28 @@ static void take(struct tr_api_request *out, enum tr_http_method method, enum tr
     out->kind = kind;
     if (!is_taken)
         refuse_method(out, allow);
+}
+
+static void route_key(enum tr_http_method method, struct tr_span text, struct tr_api_request *out)
+{
+    size_t size = 0;
+    out->kind = method == TR_HTTP_DELETE ? TR_API_KEY_DELETE : TR_API_KEY;
+    if (!tr_path_decode(text, out->key_bytes, sizeof out->key_bytes, &size) || size == 0)
+        tr_api_refuse(out, 400, "a key is 1 to 4096 bytes here, percent-encoded");
+    else if (method != TR_HTTP_GET && method != TR_HTTP_HEAD && method != TR_HTTP_DELETE)
+        refuse_method(out, "GET, HEAD, DELETE");
+    out->name = (struct tr_span){out->key_bytes, size};
+}
+
+/* What people look at, and what it is made of. */
+static bool route_page(enum tr_http_method method, struct tr_span path, struct tr_api_request *out)
+{
+    bool is_page = tr_span_starts(path, TR_SPAN("/ui/"));
+    if (!is_page && !tr_span_equals(path, TR_SPAN("/ui")) && !tr_span_equals(path, TR_SPAN("/")))
+        return false;
+    take(out, method, TR_HTTP_GET, TR_API_UI, "GET, HEAD");
+    out->name = is_page ? tr_span_from(path, 4) : (struct tr_span){NULL, 0};
+    return true;
 }
 
 static void route_clock(enum tr_http_method method, struct tr_span path, struct tr_api_request *out)
@@ -177,6 +210,18 @@ static void route(enum tr_http_method method, struct tr_span path, struct tr_api
         route_clock(method, path, out);
     else if (tr_span_equals(path, TR_SPAN("/pops")))
         take(out, method, TR_HTTP_GET, TR_API_POPS, "GET, HEAD");
+    else if (tr_span_equals(path, TR_SPAN("/timers/ahead")))
+        take(out, method, TR_HTTP_GET, TR_API_AHEAD, "GET, HEAD");
+    else if (tr_span_equals(path, TR_SPAN("/history")))
+        take(out, method, TR_HTTP_GET, TR_API_HISTORY, "GET, HEAD");
+    else if (tr_span_equals(path, TR_SPAN("/destinations")))
+        take(out, method, TR_HTTP_GET, TR_API_DESTINATIONS, "GET, HEAD");
+    else if (tr_span_equals(path, TR_SPAN("/keys")))
+        take(out, method, TR_HTTP_GET, TR_API_KEYS, "GET, HEAD");
+    else if (tr_span_equals(path, TR_SPAN("/keyspace")))
+        take(out, method, TR_HTTP_GET, TR_API_KEYSPACE, "GET, HEAD");
+    else if (tr_span_starts(path, TR_SPAN("/keys/")))
+        route_key(method, tr_span_from(path, 6), out);
     else if (tr_span_starts(path, TR_SPAN("/cluster")))
         route_cluster(method, path, out);
     else if (tr_span_equals(path, TR_SPAN("/timers")) || tr_span_equals(path, TR_SPAN("/timers/")))
@@ -201,15 +246,22 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
     out->wants_now = false;
     out->wants_all = false;
     out->is_dry = false;
+    out->is_sorted = false;
+    out->has_place = false;
+    out->behind = (struct tr_api_place){.due_ms = 0};
+    out->from_ms = 0;
+    out->pattern = (struct tr_span){NULL, 0};
     out->has_state = false;
     out->pop_state = POPS_OF_ANY_STATE;
     out->is_chosen = false;
     out->name = (struct tr_span){NULL, 0};
     out->allow = NULL;
-    if (route_plain(method, path, out))
+    if (route_plain(method, path, out) || route_page(method, path, out))
         return;
     route(method, path, out);
     tr_api_read_query(query, out);
+    if (out->kind == TR_API_LIST)
+        check_sort(out);
     if (out->kind == TR_API_CANCEL_ALL)
         check_bulk(out);
     else if (out->kind == TR_API_REDRIVE_ALL)

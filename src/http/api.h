@@ -21,6 +21,13 @@ enum tr_api_kind {
     TR_API_REDRIVE_ALL,   /* POST /timers/redrive?... */
     TR_API_RESYNC_LIST,   /* GET /timers?node-for-replicas=... */
     TR_API_POPS,          /* GET /pops */
+    TR_API_AHEAD,         /* GET /timers/ahead */
+    TR_API_HISTORY,       /* GET /history */
+    TR_API_DESTINATIONS,  /* GET /destinations */
+    TR_API_KEYS,          /* GET /keys */
+    TR_API_KEY,           /* GET /keys/... */
+    TR_API_KEY_DELETE,    /* DELETE /keys/... */
+    TR_API_KEYSPACE,      /* GET /keyspace */
     TR_API_CLOCK,         /* GET /clock */
     TR_API_CLOCK_SET,     /* PUT /clock */
     TR_API_CLOCK_ADVANCE, /* POST /clock/advance */
@@ -29,14 +36,24 @@ enum tr_api_kind {
     TR_API_LIVE,
     TR_API_READY,
     TR_API_METRICS,
+    TR_API_UI,             /* GET /ui/... */
     TR_API_CLUSTER,        /* GET /cluster */
     TR_API_CLUSTER_SET,    /* PUT /cluster */
     TR_API_CLUSTER_RESYNC, /* POST /cluster/resync */
     TR_API_PEER,           /* another node calls */
     TR_API_REFUSED,        /* `problem` says why, `allow` what would do */
+    TR_API_KINDS,
 };
 
 #define TR_URI_PREFIX_MAX 1024
+#define TR_API_KEY_MAX    4096
+
+/* Where a page of a sorted list begins: behind the timer that stands there. */
+struct tr_api_place {
+    uint64_t due_ms;
+    uint64_t hash;
+    uint64_t part;
+};
 
 struct tr_api_request {
     enum tr_api_kind kind;
@@ -47,6 +64,11 @@ struct tr_api_request {
     bool wants_node;            /* ?scope=node */
     bool wants_now;             /* ?now=1: what changes by itself, too */
     bool wants_all;             /* ?all=yes */
+    bool is_sorted;             /* ?sort=due, */
+    bool has_place;             /* and a cursor: */
+    struct tr_api_place behind; /* the page begins there */
+    tr_wall_ms from_ms;         /* ?from= */
+    struct tr_span pattern;     /* of keys; text NULL: all */
     bool is_dry;                /* ?dry-run=yes */
     bool has_state;
     uint8_t pop_state; /* of POPS: delivered 0, failed 1, dead 2, any 3 */
@@ -58,6 +80,7 @@ struct tr_api_request {
     char node_bytes[256];
     char prefix_bytes[TR_NAME_MAX];
     char name_bytes[TR_NAME_MAX];
+    char key_bytes[TR_API_KEY_MAX];
     struct tr_problem problem;
 };
 

@@ -5,11 +5,15 @@
 
 static const struct tr_span header_names[TR_HTTP_HEADERS] = {
     [TR_HTTP_ACCEPT] = {"accept", 6},
+    [TR_HTTP_ACCEPT_ENCODING] = {"accept-encoding", 15},
+    [TR_HTTP_AUTHORIZATION] = {"authorization", 13},
     [TR_HTTP_CONTENT_TYPE] = {"content-type", 12},
     [TR_HTTP_EXPECT] = {"expect", 6},
+    [TR_HTTP_HOST] = {"host", 4},
     [TR_HTTP_IDEMPOTENCY_KEY] = {"idempotency-key", 15},
     [TR_HTTP_IF_MATCH] = {"if-match", 8},
     [TR_HTTP_IF_NONE_MATCH] = {"if-none-match", 13},
+    [TR_HTTP_ORIGIN] = {"origin", 6},
     [TR_HTTP_PROOF] = {"tryst-proof", 11},
     [TR_HTTP_RANGE] = {"range", 5},
     [TR_HTTP_RETRY_AFTER] = {"retry-after", 11},

@@ -38,11 +38,15 @@ enum tr_http_state {
 /* Headers that anybody here looks at. */
 enum tr_http_header {
     TR_HTTP_ACCEPT,
+    TR_HTTP_ACCEPT_ENCODING,
+    TR_HTTP_AUTHORIZATION,
     TR_HTTP_CONTENT_TYPE,
     TR_HTTP_EXPECT,
+    TR_HTTP_HOST,
     TR_HTTP_IDEMPOTENCY_KEY,
     TR_HTTP_IF_MATCH,
     TR_HTTP_IF_NONE_MATCH,
+    TR_HTTP_ORIGIN,
     TR_HTTP_PROOF,
     TR_HTTP_RANGE,
     TR_HTTP_RETRY_AFTER,

@@ -6,6 +6,7 @@
 
 #define CURSOR_NODE    16 /* digits */
 #define CURSOR_CLUSTER 20
+#define CURSOR_SORTED  48 /* when the last timer was due, the hash of its id, its part */
 
 static bool read_number(struct tr_span text, uint64_t *value)
 {
@@ -90,9 +91,30 @@ static void read_limit(struct tr_span value, struct tr_api_request *out)
     out->query.limit = (uint32_t)number;
 }
 
-/* Of a node, or, with four digits more, of the whole cluster. */
+static void read_place(struct tr_span value, struct tr_api_request *out)
+{
+    struct tr_span due = {value.text, CURSOR_NODE};
+    struct tr_span hash = {value.text + CURSOR_NODE, CURSOR_NODE};
+    struct tr_span part = tr_span_from(value, (size_t)2 * CURSOR_NODE);
+    out->has_place = true;
+    if (!read_hex(due, &out->behind.due_ms) || !read_hex(hash, &out->behind.hash) ||
+        !read_hex(part, &out->behind.part))
+        tr_api_refuse(out, 400, "cursor must be one that an earlier page gave");
+}
+
+/* Of a node, or, with four digits more, of the whole cluster; of a sorted list, of either; of keys
+ * a number. */
 static void read_cursor(struct tr_span value, struct tr_api_request *out)
 {
+    if (out->kind == TR_API_KEYS) {
+        if (!read_number(value, &out->query.cursor))
+            tr_api_refuse(out, 400, "cursor must be one that an earlier page gave");
+        return;
+    }
+    if (value.size == CURSOR_SORTED) {
+        read_place(value, out);
+        return;
+    }
     size_t head = value.size == CURSOR_CLUSTER ? CURSOR_CLUSTER - CURSOR_NODE : 0;
     uint64_t place = 0;
     bool is_good = true;
@@ -105,6 +127,13 @@ static void read_cursor(struct tr_span value, struct tr_api_request *out)
     out->place = (uint16_t)place;
     if (!read_hex(tr_span_from(value, head), &out->query.cursor) || !is_good)
         tr_api_refuse(out, 400, "cursor must be one that an earlier page gave");
+}
+
+static void read_sort(struct tr_span value, struct tr_api_request *out)
+{
+    out->is_sorted = true;
+    if (!tr_span_equals(value, TR_SPAN("due")))
+        tr_api_refuse(out, 400, "sort must be due, or left out");
 }
 
 /* ---- filters ---- */
@@ -140,6 +169,18 @@ static void read_set_before(struct tr_span value, struct tr_api_request *out)
 {
     if (!read_hex(value, &out->query.set_before) || out->query.set_before == 0)
         tr_api_refuse(out, 400, "set-before must be a version, of 16 hexadecimal digits");
+}
+
+static void read_from(struct tr_span value, struct tr_api_request *out)
+{
+    if (!read_instant(value, &out->from_ms))
+        tr_api_refuse(out, 400, "from must be an instant, as 2026-11-19T08:30:00Z");
+}
+
+static void read_pattern(struct tr_span value, struct tr_api_request *out)
+{
+    read_text(value, out->key_bytes, sizeof out->key_bytes, &out->pattern,
+              "pattern must be 1 to 4096 bytes", out);
 }
 
 static void read_due_after(struct tr_span value, struct tr_api_request *out)
@@ -248,22 +289,30 @@ static void read_time_from(struct tr_span value, struct tr_api_request *out)
 
 /* ---- all of them ---- */
 
-enum {
-    OF_LIST = 1 << TR_API_LIST,
-    OF_POPS = 1 << TR_API_POPS,
-    OF_READ = 1 << TR_API_READ,
-    OF_REDRIVE = 1 << TR_API_REDRIVE,
-    OF_BULK = 1 << TR_API_CANCEL_ALL | 1 << TR_API_REDRIVE_ALL,
-    OF_CHOICE = OF_LIST | OF_BULK,
-};
+#define OF(kind)       (UINT64_C(1) << (kind))
+#define OF_LIST        OF(TR_API_LIST)
+#define OF_POPS        OF(TR_API_POPS)
+#define OF_AHEAD       OF(TR_API_AHEAD)
+#define OF_HISTORY     OF(TR_API_HISTORY)
+#define OF_KEYS        OF(TR_API_KEYS)
+#define OF_READ        OF(TR_API_READ)
+#define OF_REDRIVE     OF(TR_API_REDRIVE)
+#define OF_DESTINATION OF(TR_API_DESTINATIONS)
+#define OF_CLUSTER     OF(TR_API_CLUSTER)
+#define OF_BULK        (OF(TR_API_CANCEL_ALL) | OF(TR_API_REDRIVE_ALL))
+#define OF_CHOICE      (OF_LIST | OF_BULK)
+#define OF_SCOPE       (OF_CHOICE | OF_POPS | OF_AHEAD | OF_HISTORY | OF_DESTINATION | OF_CLUSTER)
 
 static const struct parameter {
     const char *name;
-    unsigned kinds; /* of requests that take it */
+    uint64_t kinds; /* of requests that take it */
     void (*read)(struct tr_span value, struct tr_api_request *out);
 } parameters[] = {
-    {"limit", OF_LIST | OF_POPS, read_limit},
-    {"cursor", OF_LIST, read_cursor},
+    {"limit", OF_LIST | OF_POPS | OF_KEYS, read_limit},
+    {"cursor", OF_LIST | OF_KEYS, read_cursor},
+    {"sort", OF_LIST, read_sort},
+    {"from", OF_AHEAD, read_from},
+    {"pattern", OF_KEYS, read_pattern},
     {"tag", OF_CHOICE, read_tag},
     {"state", OF_CHOICE | OF_POPS, read_state},
     {"uri-prefix", OF_CHOICE, read_uri_prefix},
@@ -271,7 +320,7 @@ static const struct parameter {
     {"due-after", OF_CHOICE, read_due_after},
     {"due-before", OF_CHOICE, read_due_before},
     {"set-before", OF_CHOICE, read_set_before},
-    {"scope", OF_CHOICE | OF_POPS, read_scope},
+    {"scope", OF_SCOPE, read_scope},
     {"all", OF_BULK, read_all},
     {"dry-run", OF_BULK, read_dry_run},
     {"now", OF_READ, read_now},
@@ -283,7 +332,7 @@ static const struct parameter {
 
 enum { PARAMETERS = sizeof parameters / sizeof parameters[0] };
 
-static void refuse_parameter(struct tr_api_request *out, struct tr_span name, unsigned kind)
+static void refuse_parameter(struct tr_api_request *out, struct tr_span name, uint64_t kind)
 {
     const char *known[PARAMETERS + 1] = {NULL};
     size_t count = 0;
@@ -301,7 +350,7 @@ static void refuse_parameter(struct tr_api_request *out, struct tr_span name, un
                    text, meant != NULL ? ": did you mean " : NULL, meant, "?", NULL);
 }
 
-static void read_parameter(struct tr_span name, struct tr_span value, unsigned kind,
+static void read_parameter(struct tr_span name, struct tr_span value, uint64_t kind,
                            struct tr_api_request *out)
 {
     for (size_t i = 0; i < PARAMETERS; i++) {
@@ -317,7 +366,7 @@ static void read_parameter(struct tr_span name, struct tr_span value, unsigned k
 /* Parameters are parted by & or, as the original has it, by ; */
 void tr_api_read_query(struct tr_span query, struct tr_api_request *out)
 {
-    unsigned kind = 1u << out->kind;
+    uint64_t kind = OF(out->kind);
     while (query.size > 0 && out->kind != TR_API_REFUSED) {
         size_t end = 0;
         while (end < query.size && query.text[end] != '&' && query.text[end] != ';')

@@ -17,6 +17,7 @@
 
 #include "calendar/zone.h"
 #include "node/show.h"
+#include "seam/ahead.h"
 #include "seam/effect.h"
 #include "seam/key.h"
 
@@ -137,6 +138,18 @@ uint64_t tr_node_durable(const struct tr_node *node);
  * slice of all, from a cursor on, which begins at 0 and is UINT64_MAX at the end. */
 unsigned tr_node_find_timers(struct tr_node *node, const struct tr_query *query, uint64_t *cursor,
                              struct tr_timer_text *out, unsigned most);
+
+/* What is ahead of them: as tr_survey_count() and tr_survey_next(), and a timer found so, whose
+ * reference is good until the next step. */
+bool tr_node_count_ahead(struct tr_node *node, const struct tr_query *query, uint64_t *cursor,
+                         struct tr_ahead *ahead);
+bool tr_node_find_next(struct tr_node *node, const struct tr_query *query, uint64_t *cursor,
+                       struct tr_nexts *nexts);
+void tr_node_sort_next(struct tr_nexts *nexts); /* after the last slice */
+uint32_t tr_node_next_ref(const struct tr_node *node, const struct tr_next *next);
+
+/* Whether a client that sees only some timers sees this one. */
+bool tr_node_sees(const struct tr_node *node, uint32_t ref, const struct tr_narrow *narrow);
 
 /* The cluster's clock, as this node knows it: what is set from now on has a higher version. */
 uint64_t tr_node_version(const struct tr_node *node);

@@ -8,6 +8,7 @@
 #include "kv/merge.h"
 #include "log/segment.h"
 #include "node/parts.h"
+#include "pops/destination.h"
 #include "quorum/exchange.h"
 #include "quorum/strays.h"
 #include "replication/operation.h"
@@ -16,6 +17,7 @@
 #include "timers/replicated.h"
 #include "timers/schedule.h"
 #include "timers/store.h"
+#include "timers/survey.h"
 
 void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_peer *seen)
 {
@@ -263,6 +265,39 @@ unsigned tr_node_find_timers(struct tr_node *node, const struct tr_query *query,
                              struct tr_timer_text *out, unsigned most)
 {
     return tr_list_find(&node->timers, query, cursor, out, most);
+}
+
+bool tr_node_count_ahead(struct tr_node *node, const struct tr_query *query, uint64_t *cursor,
+                         struct tr_ahead *ahead)
+{
+    return tr_survey_count(&node->timers, query, cursor, ahead);
+}
+
+bool tr_node_find_next(struct tr_node *node, const struct tr_query *query, uint64_t *cursor,
+                       struct tr_nexts *nexts)
+{
+    return tr_survey_next(&node->timers, query, cursor, nexts);
+}
+
+void tr_node_sort_next(struct tr_nexts *nexts)
+{
+    tr_survey_sort(nexts);
+}
+
+uint32_t tr_node_next_ref(const struct tr_node *node, const struct tr_next *next)
+{
+    return tr_survey_find(&node->timers, next);
+}
+
+bool tr_node_sees(const struct tr_node *node, uint32_t ref, const struct tr_narrow *narrow)
+{
+    return narrow == NULL || tr_list_sees(&node->timers, ref, narrow);
+}
+
+bool tr_node_destination(const struct tr_node *node, struct tr_span origin,
+                         struct tr_destination_stats *stats)
+{
+    return tr_destination_look(&node->pops, tr_hash_xxh3(origin.text, origin.size), stats);
 }
 
 uint64_t tr_node_version(const struct tr_node *node)

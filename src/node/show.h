@@ -4,6 +4,7 @@
 #define TR_NODE_SHOW_H
 
 #include "base/pair.h"
+#include "seam/ahead.h"
 #include "seam/effect.h"
 
 struct tr_node;
@@ -93,6 +94,11 @@ tr_steady_ms tr_node_steady(const struct tr_node *node);
 tr_wall_ms tr_node_wall(const struct tr_node *node, tr_steady_ms at_ms);
 
 void tr_node_stats(const struct tr_node *node, struct tr_node_stats *stats);
+
+/* A scheme, host and port that pops go to now; false: none does, and what was learned of it is
+ * forgotten. */
+bool tr_node_destination(const struct tr_node *node, struct tr_span origin,
+                         struct tr_destination_stats *stats);
 
 /* The tags and how many timers count under each, one at a time: start with *cursor = 0. */
 bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_tag *tag);

@@ -24,6 +24,22 @@ static uint32_t find(struct tr_pops *pops, uint64_t hash)
     return index;
 }
 
+bool tr_destination_look(const struct tr_pops *pops, uint64_t hash,
+                         struct tr_destination_stats *stats)
+{
+    for (uint32_t i = pops->buckets[hash % TR_DESTINATION_BUCKETS]; i != TR_POPS_NONE;
+         i = pops->destinations[i].next) {
+        const struct tr_destination *destination = &pops->destinations[i];
+        if (destination->hash != hash)
+            continue;
+        *stats = (struct tr_destination_stats){.flights = destination->flights,
+                                               .limit = destination->limit,
+                                               .queued = destination->queue.count};
+        return true;
+    }
+    return false;
+}
+
 static void release(struct tr_pops *pops, uint32_t index)
 {
     TR_ASSERT(index < TR_DESTINATIONS_MAX);

@@ -10,6 +10,11 @@
 #define TR_POPS_DESTINATION_H
 
 #include "pops/pops.h"
+#include "seam/ahead.h"
+
+/* False: it is not known, since no pop goes there now. */
+bool tr_destination_look(const struct tr_pops *pops, uint64_t hash,
+                         struct tr_destination_stats *stats);
 
 void tr_destinations_init(struct tr_pops *pops);
 

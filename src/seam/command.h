@@ -23,6 +23,17 @@ enum tr_command {
     TR_COMMAND_FIRE,
 };
 
+#define TR_NARROW_MAX 8
+
+/* What a client is narrowed to: timers of any of these tags, or with names that begin so. */
+struct tr_narrow {
+    uint8_t count; /* 0: it is not */
+    struct tr_narrow_by {
+        bool is_prefix;
+        struct tr_span text;
+    } any[TR_NARROW_MAX];
+};
+
 /* Of a list, and of a redrive its sequence. */
 struct tr_query {
     uint32_t limit;
@@ -38,10 +49,11 @@ struct tr_query {
     struct tr_span tag; /* text is NULL when not given; so are those of the others */
     struct tr_span uri_prefix;
     struct tr_span name_prefix;
-    uint64_t set_before;      /* of a lower version; 0: not given */
-    tr_wall_ms due_after_ms;  /* due at it, or later, */
-    tr_wall_ms due_before_ms; /* and before this; 0: not given */
-    struct tr_span node;      /* of RESYNC_LIST: whose timers, by this view, due from then on */
+    const struct tr_narrow *narrow; /* NULL: all timers may be seen */
+    uint64_t set_before;            /* of a lower version; 0: not given */
+    tr_wall_ms due_after_ms;        /* due at it, or later, */
+    tr_wall_ms due_before_ms;       /* and before this; 0: not given */
+    struct tr_span node; /* of RESYNC_LIST: whose timers, by this view, due from then on */
     uint64_t view;
     uint64_t from_ms;
 };

@@ -62,6 +62,8 @@ static const struct row rows[] = {
     UNUSED("http", "gr_threads"),
     {"resp", "enabled", TYPE_YES, AT(has_resp), 0, 0},
     NUMBER("resp", "bind-port", resp_port, 1, 65535),
+    {"ui", "enabled", TYPE_YES, AT(has_page), 0, 0},
+    {"ui", "read-only", TYPE_YES, AT(is_page_read_only), 0, 0},
     {"cluster", "localhost", TYPE_TEXT, AT(localhost), 1, 240},
     {"cluster", "node", TYPE_NODE, TR_ROLE_STAYING, 1, 240},
     {"cluster", "joining", TYPE_NODE, TR_ROLE_JOINING, 1, 240},
@@ -504,6 +506,7 @@ static void set_defaults(struct tr_config *config, bool is_original)
     *config = (struct tr_config){
         .bind_port = 7253,
         .has_resp = true,
+        .has_page = true,
         .log_level = is_original ? 2 : 3,
         .target_latency_us = 500000,
         .sync_interval_ms = 1000,

@@ -52,6 +52,10 @@ struct tr_config {
     bool has_resp;
     uint64_t resp_port; /* a second one, for RESP alone; 0: there is none */
 
+    /* [ui] */
+    bool has_page;
+    bool is_page_read_only;
+
     /* [keyspace] */
     bool needs_quorum; /* too few answers are a failure */
     uint64_t anti_entropy_s;

@@ -8,6 +8,7 @@
 
 #include "shell/config.h"
 #include "shell/epochs.h"
+#include "shell/history.h"
 #include "shell/metrics.h"
 #include "shell/say.h"
 #include "shell/stream.h"
@@ -38,6 +39,7 @@ struct tr_daemon {
     struct tr_config config;
     struct tr_config_sources sources;
     struct tr_metrics metrics;
+    struct tr_history history;
     struct tr_node *node;
     struct tr_effects *effects;
     void (*carry_out)(struct tr_daemon *daemon, const struct tr_effect *effect);

@@ -20,6 +20,7 @@ enum tr_request_kind { TR_REQUEST_WRITE, TR_REQUEST_READ, TR_REQUEST_LIST, TR_RE
 
 struct tr_metrics {
     struct tr_histogram lateness_us;
+    uint64_t lateness_most_us; /* of the minute under way */
     struct tr_histogram callback_us;
     struct tr_histogram request_us[TR_REQUEST_KINDS];
     struct tr_histogram commit_us;

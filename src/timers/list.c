@@ -45,7 +45,38 @@ static bool is_chosen(const struct tr_timers *timers, const struct tr_record *re
            (query->due_before_ms == 0 || wall_ms < query->due_before_ms);
 }
 
-static bool is_listed(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query)
+tr_wall_ms tr_list_due(const struct tr_timers *timers, tr_ref ref)
+{
+    struct tr_head head;
+    tr_book_head(&timers->book, ref, &head);
+    bool is_dead = (head.flags & TR_RECORD_DEAD) != 0;
+    return head.due_ms - (is_dead ? head.lag_ms : 0) + timers->time->wall_ms -
+           timers->time->steady_ms;
+}
+
+/* What a client may see that is not to see all: of any of these tags, or named so. */
+static bool is_seen(const struct tr_record *record, const struct tr_narrow *narrow)
+{
+    for (unsigned i = 0; i < narrow->count; i++) {
+        const struct tr_narrow_by *by = &narrow->any[i];
+        if (by->is_prefix && has_name(record, by->text))
+            return true;
+        for (unsigned k = 0; !by->is_prefix && k < record->tag_count; k++) {
+            if (tr_span_equals(record->tags[k].name, by->text))
+                return true;
+        }
+    }
+    return narrow->count == 0;
+}
+
+bool tr_list_sees(const struct tr_timers *timers, tr_ref ref, const struct tr_narrow *narrow)
+{
+    struct tr_record record;
+    tr_book_unpack(&timers->book, ref, &record);
+    return is_seen(&record, narrow);
+}
+
+bool tr_list_has(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query)
 {
     TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_record record;
@@ -64,7 +95,8 @@ static bool is_listed(const struct tr_timers *timers, tr_ref ref, const struct t
     bool is_part = record.head.key.part > 0 && !query->wants_dead && !query->wants_any;
     if (query->wants_retrying ? !is_retrying : is_part)
         return false;
-    if (!is_chosen(timers, &record, query))
+    if (!is_chosen(timers, &record, query) ||
+        (query->narrow != NULL && !is_seen(&record, query->narrow)))
         return false;
     if (query->tag.text == NULL)
         return true;
@@ -128,7 +160,7 @@ void tr_list_page(struct tr_timers *timers, const struct tr_event *event, struct
         if (has_more || count == sizeof timers->page / sizeof timers->page[0])
             break;
         last = hash;
-        if (is_resync ? is_for_node(timers, ref, query) : is_listed(timers, ref, query))
+        if (is_resync ? is_for_node(timers, ref, query) : tr_list_has(timers, ref, query))
             timers->page[count++] = ref;
     }
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER_PAGE);
@@ -162,7 +194,7 @@ unsigned tr_list_find(struct tr_timers *timers, const struct tr_query *query, ui
         last = hash;
         tr_timer_id id = tr_book_id(&timers->book, ref);
         bool is_told = count > 0 && out[count - 1].id == id;
-        if (!is_told && is_listed(timers, ref, query)) {
+        if (!is_told && tr_list_has(timers, ref, query)) {
             struct tr_head head;
             tr_book_head(&timers->book, ref, &head);
             out[count++] = (struct tr_timer_text){.id = id, .factor = head.factor};

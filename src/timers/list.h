@@ -8,6 +8,14 @@
 /* Whether a page for another node can be answered: TR_DONE, or why not. */
 enum tr_result tr_list_check_resync(const struct tr_timers *timers, const struct tr_query *query);
 
+/* Whether a record is one that a query chooses, and this node is to list; and when it is due, or,
+ * of one that is dead, was. */
+bool tr_list_has(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query);
+tr_wall_ms tr_list_due(const struct tr_timers *timers, tr_ref ref);
+
+/* Whether a client that sees only some timers sees this one. */
+bool tr_list_sees(const struct tr_timers *timers, tr_ref ref, const struct tr_narrow *narrow);
+
 /* Timers that a query chooses, from a cursor on, which is moved: a slice of all. Returns how many,
  * at most `most`; the cursor is UINT64_MAX when all have been looked at. */
 unsigned tr_list_find(struct tr_timers *timers, const struct tr_query *query, uint64_t *cursor,

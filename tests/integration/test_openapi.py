@@ -86,8 +86,9 @@ NEEDS = {"cancel-all": "?tag=T", "redrive-all": "?tag=T"}
 BAD = {
     "limit": "0", "cursor": "x", "tag": "t" * 65, "state": "other", "scope": "world", "sequence": "x", "uri-prefix": "", "name-prefix": "",
     "due-after": "tomorrow", "due-before": "2026-02-30T00:00:00Z", "all": "maybe", "dry-run": "maybe", "now": "soon",
+    "sort": "name", "from": "soon", "pattern": "",
 }
-MAY_BE_404 = ("read", "redrive", "fire", "read-named", "redrive-named", "fire-named")
+MAY_BE_404 = ("key", "deleteKey", "read", "redrive", "fire", "read-named", "redrive-named", "fire-named")
 
 
 @pytest.mark.parametrize("path,method,operation", OPERATIONS, ids=[operation["operationId"] for _, _, operation in OPERATIONS])

@@ -313,6 +313,16 @@ struct tr_caller *tr_caller_open(struct tr_daemon *daemon)
     return caller;
 }
 
+void tr_caller_each_origin(const struct tr_caller *caller,
+                           void (*each)(void *context, struct tr_span origin), void *context)
+{
+    for (size_t i = 0; i < TR_CALLBACK_POOLS; i++) {
+        for (const struct tr_callback_pool *pool = caller->pools[i]; pool != NULL;
+             pool = pool->next)
+            each(context, pool->origin);
+    }
+}
+
 void tr_caller_close(struct tr_caller *caller)
 {
     while (caller->calls.next != &caller->calls) { /* the drain has taken too long */

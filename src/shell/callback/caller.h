@@ -20,6 +20,10 @@ struct tr_caller *tr_caller_open(struct tr_daemon *daemon);
 /* A FIRE of the node. The outcome comes as TR_EVENT_CALLBACK_ENDED, never from inside this call. */
 void tr_caller_fire(struct tr_caller *caller, const struct tr_effect *effect);
 
+/* The destinations to which connections are open, or were a moment ago. */
+void tr_caller_each_origin(const struct tr_caller *caller,
+                           void (*each)(void *context, struct tr_span origin), void *context);
+
 void tr_caller_close(struct tr_caller *caller);
 
 #endif

@@ -109,8 +109,11 @@ void tr_callback_send(struct tr_callback_link *link)
     uint64_t now = tr_daemon_clock_us(call->caller->daemon);
     if (!call->is_timed) {
         call->is_timed = true;
-        tr_histogram_add(&call->caller->daemon->metrics.lateness_us,
-                         now > call->due_us ? now - call->due_us : 0);
+        struct tr_metrics *metrics = &call->caller->daemon->metrics;
+        uint64_t late_us = now > call->due_us ? now - call->due_us : 0;
+        tr_histogram_add(&metrics->lateness_us, late_us);
+        if (late_us > metrics->lateness_most_us)
+            metrics->lateness_most_us = late_us;
     }
     call->sent_us = tr_boot_us();
     call->late_ms = now > call->due_us ? (now - call->due_us) / 1000 : 0;

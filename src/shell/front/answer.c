@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define HEAD_MAX    512
+#define HEAD_MAX    2048
 #define BODY_FIRST  4096
 #define METRICS_MAX ((size_t)1 << 20)
 #define PAGE_MAX    ((size_t)1 << 20) /* bytes of a page; one timer may pass it */
@@ -26,8 +26,7 @@ static void put_header(struct tr_writer *out, const char *name, const char *valu
     tr_put_text(out, "\r\n");
 }
 
-/* Grows a writer of ours so that `size` more bytes fit. */
-static void reserve(struct tr_writer *writer, size_t size)
+void tr_answer_reserve(struct tr_writer *writer, size_t size)
 {
     size_t wanted = writer->size + size;
     if (writer->cap >= wanted)
@@ -46,6 +45,7 @@ static void reset(struct tr_answer *answer, unsigned status, const char *content
     answer->content_type = content_type;
     answer->allow = NULL;
     answer->upgrade = NULL;
+    answer->headers = NULL;
     answer->retry_after_s = 0;
     answer->has_location = false;
     answer->is_replayed = false;
@@ -55,7 +55,7 @@ static void reset(struct tr_answer *answer, unsigned status, const char *content
     answer->body.size = 0;
     answer->body.is_full = false;
     if (content_type != NULL)
-        reserve(&answer->body, BODY_FIRST);
+        tr_answer_reserve(&answer->body, BODY_FIRST);
 }
 
 void tr_answer_problem(struct tr_answer *answer, const struct tr_problem *problem,
@@ -72,14 +72,14 @@ void tr_answer_cluster(struct tr_answer *answer, struct tr_daemon *daemon)
     struct tr_event now = {.kind = TR_EVENT_TICK, .has_more = true};
     tr_daemon_step(daemon, &now); /* before: it may have answers of its own, which are made here */
     reset(answer, 200, "application/json");
-    reserve(&answer->body, TR_CLUSTER_TEXT_MAX);
+    tr_answer_reserve(&answer->body, TR_CLUSTER_TEXT_MAX);
     tr_cluster_describe(daemon, &answer->body);
 }
 
 void tr_answer_json(struct tr_answer *answer, struct tr_span body, struct tr_span end)
 {
     reset(answer, 200, "application/json");
-    reserve(&answer->body, body.size + end.size);
+    tr_answer_reserve(&answer->body, body.size + end.size);
     tr_put_bytes(&answer->body, body.text, body.size);
     tr_put_bytes(&answer->body, end.text, end.size);
 }
@@ -104,6 +104,14 @@ void tr_answer_not_modified(struct tr_answer *answer)
     memcpy(etag, answer->etag, sizeof etag);
     reset(answer, 304, NULL);
     memcpy(answer->etag, etag, sizeof etag);
+}
+
+void tr_answer_file(struct tr_answer *answer, const char *content_type, const void *bytes,
+                    size_t size)
+{
+    reset(answer, 200, content_type);
+    tr_answer_reserve(&answer->body, size);
+    tr_put_bytes(&answer->body, bytes, size);
 }
 
 void tr_answer_text(struct tr_answer *answer, unsigned status, const char *text)
@@ -131,7 +139,7 @@ static void put_page(struct tr_answer *answer, const struct tr_node *node,
             break;
         }
         last = record.head.key.id;
-        reserve(out, tr_show_bound(node, effect->of.page.refs[i]));
+        tr_answer_reserve(out, tr_show_bound(node, effect->of.page.refs[i]));
         if (i > 0)
             tr_put_text(out, ",");
         if (is_resync)
@@ -149,7 +157,7 @@ static void put_page(struct tr_answer *answer, const struct tr_node *node,
         answer->cursor = cursor;
         has_more = false; /* it stands in a header */
     }
-    reserve(out, 64);
+    tr_answer_reserve(out, 64);
     tr_put_text(out, "]");
     if (has_more) {
         tr_put_text(out, ",\"cursor\":\"");
@@ -177,7 +185,7 @@ static void answer_timer(struct tr_answer *answer, const struct tr_node *node, u
 {
     struct tr_record record;
     reset(answer, 200, "application/json");
-    reserve(&answer->body, tr_show_bound(node, ref));
+    tr_answer_reserve(&answer->body, tr_show_bound(node, ref));
     tr_show_timer(&answer->body, node, ref, (wants & TR_WANT_NOW) != 0 ? TR_SHOW_NOW : TR_SHOW_ONE);
     tr_put_text(&answer->body, "\n");
     if ((wants & TR_WANT_NOW) == 0)
@@ -267,7 +275,7 @@ void tr_answer_metrics(struct tr_answer *answer, const struct tr_node *node,
                        const struct tr_metrics *metrics)
 {
     reset(answer, 200, "text/plain; version=0.0.4; charset=utf-8");
-    reserve(&answer->body, METRICS_MAX);
+    tr_answer_reserve(&answer->body, METRICS_MAX);
     tr_metrics_put(&answer->body, metrics, node);
 }
 
@@ -291,7 +299,7 @@ struct tr_span tr_answer_render(struct tr_answer *answer)
 {
     struct tr_writer *out = &answer->bytes;
     out->size = 0;
-    reserve(out, HEAD_MAX + answer->body.size);
+    tr_answer_reserve(out, HEAD_MAX + answer->body.size);
     tr_put_text(out, "HTTP/1.1 ");
     tr_put_decimal(out, answer->status);
     tr_put_text(out, " ");
@@ -310,6 +318,8 @@ struct tr_span tr_answer_render(struct tr_answer *answer)
     put_header(out, "Content-Type", answer->content_type);
     put_header(out, "Allow", answer->allow);
     put_header(out, "Upgrade", answer->upgrade);
+    if (answer->headers != NULL)
+        tr_put_text(out, answer->headers);
     if (answer->has_range) {
         tr_put_text(out, "Content-Range: ");
         tr_put_decimal(out, answer->range);

@@ -15,6 +15,7 @@ struct tr_answer {
     const char *content_type; /* NULL: no body */
     const char *allow;
     const char *upgrade;
+    const char *headers; /* lines of them; NULL: no more */
     unsigned retry_after_s;
     bool has_location;
     bool is_replayed;
@@ -41,6 +42,9 @@ enum tr_want {
     TR_WANT_REPLAYED = 16, /* it had been set before */
 };
 
+/* Grows a writer, whose bytes are the caller's to free, so that `size` more fit. */
+void tr_answer_reserve(struct tr_writer *writer, size_t size);
+
 void tr_answer_from_effect(struct tr_answer *answer, const struct tr_node *node,
                            const struct tr_effect *effect, uint8_t wants);
 void tr_answer_problem(struct tr_answer *answer, const struct tr_problem *problem,
@@ -50,6 +54,8 @@ void tr_answer_upgrade(struct tr_answer *answer); /* what /peer says to clients 
 void tr_answer_json(struct tr_answer *answer, struct tr_span body, struct tr_span end);
 void tr_answer_status(struct tr_answer *answer, unsigned status); /* without a body */
 void tr_answer_not_modified(struct tr_answer *answer); /* in place of what it was to be */
+void tr_answer_file(struct tr_answer *answer, const char *content_type, const void *bytes,
+                    size_t size);
 void tr_answer_text(struct tr_answer *answer, unsigned status, const char *text);
 
 /* Readiness, or, without `metrics`, that the process lives. */

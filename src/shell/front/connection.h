@@ -26,6 +26,7 @@
 
 struct tr_batch;
 struct tr_bulk;
+struct tr_outlook;
 struct early; /* an answer that waits for those before it */
 struct tr_resp_session;
 struct tr_resp_verb;
@@ -102,10 +103,17 @@ struct tr_server {
     struct tr_answer answer;
     uint8_t trace[TR_TRACE_SIZE]; /* of the request that is read */
     bool is_draining;
-    struct tr_batch *batches; /* all that are under way, */
-    size_t batches_size;      /* and what their bodies take */
-    uv_timer_t batches_again; /* when one of them waits for room */
-    struct tr_bulk *bulks;    /* likewise */
+    struct tr_batch *batches;    /* all that are under way, */
+    size_t batches_size;         /* and what their bodies take */
+    uv_timer_t batches_again;    /* when one of them waits for room */
+    struct tr_bulk *bulks;       /* likewise */
+    struct tr_outlook *outlooks; /* walks that are under way, or to come; */
+    uv_timer_t outlooks_again;
+    struct tr_counted { /* and what the last one counted */
+        struct tr_ahead ahead;
+        uint64_t at_ms; /* 0: there was none */
+        uint64_t took_us;
+    } counted;
     struct tr_reread {
         uint64_t token;
         struct tr_timer_text timer;

@@ -2,13 +2,17 @@
 #include "shell/front/http.h"
 
 #include "base/hash.h"
+#include "http/route.h"
 #include "shell/cluster.h"
 #include "shell/front/batch.h"
 #include "shell/front/body.h"
 #include "shell/front/bulk.h"
 #include "shell/front/gather.h"
+#include "shell/front/outlook.h"
+#include "shell/front/page.h"
 #include "shell/front/resp_find.h"
 #include "shell/front/told.h"
+#include "shell/front/views.h"
 #include "shell/peer/links.h"
 #include "shell/test_clock.h"
 
@@ -303,6 +307,14 @@ static void begin_other(struct tr_connection *connection, uint16_t number, const
     enum tr_api_kind what = connection->server->route.kind;
     if (what == TR_API_POPS)
         tr_told_begin(connection, number);
+    else if (what == TR_API_AHEAD)
+        tr_ahead_begin(connection, number);
+    else if (what == TR_API_HISTORY)
+        tr_history_begin(connection, number);
+    else if (what == TR_API_DESTINATIONS)
+        tr_destinations_begin(connection, number);
+    else if (what >= TR_API_KEYS && what <= TR_API_KEYSPACE)
+        tr_keys_begin(connection, number);
     else if (what == TR_API_CLOCK)
         tr_test_clock_show(connection, number);
     else if (what == TR_API_CLOCK_SET)
@@ -321,13 +333,18 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     tr_api_route(method, tr_http_span(bytes, connection->http.target), &server->route);
     uint8_t kind = TR_REQUEST_KINDS;
     enum tr_api_kind what = server->route.kind;
+    const char *refusal = tr_page_refusal(connection, bytes);
+    if (refusal != NULL) {
+        tr_api_refuse(&server->route, 403, refusal);
+        what = TR_API_REFUSED;
+    }
     if (what == TR_API_PEER && may_become_link(connection, bytes, size)) {
         become_link(connection);
         return;
     }
     if (what == TR_API_READ)
         kind = TR_REQUEST_READ;
-    else if (what == TR_API_LIST || what == TR_API_POPS)
+    else if (what == TR_API_LIST || (what >= TR_API_POPS && what <= TR_API_KEYS))
         kind = TR_REQUEST_LIST;
     else if (what <= TR_API_CANCEL || (what >= TR_API_REDRIVE && what <= TR_API_REDRIVE_ALL))
         kind = TR_REQUEST_WRITE;
@@ -346,6 +363,8 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     case TR_API_RESYNC_LIST:
         if (what == TR_API_CREATE && connection->http.has_lines)
             begin_batch(connection, number, bytes);
+        else if (what == TR_API_LIST && server->route.is_sorted)
+            tr_sorted_begin(connection, number);
         else if (what == TR_API_LIST && server->route.wants_cluster &&
                  !tr_node_is_alone(daemon->node))
             tr_gather_page(daemon->gather, tr_connection_token(connection, number), &server->route);
@@ -355,6 +374,13 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     case TR_API_CANCEL_ALL:
     case TR_API_REDRIVE_ALL:
     case TR_API_POPS:
+    case TR_API_AHEAD:
+    case TR_API_HISTORY:
+    case TR_API_DESTINATIONS:
+    case TR_API_KEYS:
+    case TR_API_KEY:
+    case TR_API_KEY_DELETE:
+    case TR_API_KEYSPACE:
     case TR_API_CLOCK:
     case TR_API_CLOCK_SET:
     case TR_API_CLOCK_ADVANCE:
@@ -372,11 +398,18 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     case TR_API_READY:
         tr_answer_health(&server->answer, daemon->node, &daemon->metrics, &daemon->config);
         break;
+    case TR_API_UI:
+        tr_page_answer(connection, bytes);
+        break;
     case TR_API_METRICS:
         tr_answer_metrics(&server->answer, daemon->node, &daemon->metrics);
         tr_resp_put_counts(&server->answer.body, server);
         break;
     case TR_API_CLUSTER:
+        if (server->route.wants_cluster) {
+            tr_nodes_begin(connection, number);
+            return;
+        }
         tr_answer_cluster(&server->answer, daemon);
         break;
     case TR_API_CLUSTER_SET:
@@ -390,6 +423,7 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
         tr_answer_upgrade(&server->answer);
         break;
     case TR_API_REFUSED:
+    case TR_API_KINDS:
         tr_answer_problem(&server->answer, &server->route.problem, server->route.allow);
         break;
     }

@@ -6,6 +6,7 @@
 #include "shell/front/bulk.h"
 #include "shell/front/front.h"
 #include "shell/front/http.h"
+#include "shell/front/outlook.h"
 #include "shell/front/resp.h"
 #include "shell/front/resp_verbs.h"
 #include "shell/front/resp_wait.h"
@@ -70,9 +71,10 @@ static const struct tr_stream_calls *first_calls(const struct tr_listener *liste
     return listener->server->daemon->config.has_resp ? &tr_front_calls : &tr_http_calls;
 }
 
-static void welcome(struct tr_listener *listener, int file)
+/* NULL: there is no room for it, and it is closed. */
+static struct tr_connection *take(struct tr_server *server, int file,
+                                  const struct tr_stream_calls *calls)
 {
-    struct tr_server *server = listener->server;
     struct tr_daemon *daemon = server->daemon;
     struct tr_connection *connection = calloc(1, sizeof *connection);
     uint32_t index = connection == NULL ? TR_NO_SLOT : tr_connection_take_slot(server);
@@ -80,12 +82,12 @@ static void welcome(struct tr_listener *listener, int file)
         daemon->metrics.connections_refused++;
         free(connection);
         close(file);
-        return;
+        return NULL;
     }
-    if (!tr_stream_open(&connection->stream, &daemon->streams, file, first_calls(listener))) {
+    if (!tr_stream_open(&connection->stream, &daemon->streams, file, calls)) {
         tr_connection_give_slot(server, index);
         free(connection);
-        return;
+        return NULL;
     }
     server->slots[index].connection = connection;
     connection->server = server;
@@ -97,8 +99,25 @@ static void welcome(struct tr_listener *listener, int file)
     tr_http_init_request(&connection->http, daemon->config.body_max);
     connection->http.lines_max = TR_BATCH_SIZE;
     tr_connection_touch(connection);
-    if (listener->is_resp && !tr_resp_open(connection))
+    return connection;
+}
+
+static void welcome(struct tr_listener *listener, int file)
+{
+    struct tr_connection *connection = take(listener->server, file, first_calls(listener));
+    if (connection != NULL && listener->is_resp && !tr_resp_open(connection))
         tr_connection_close(connection);
+}
+
+bool tr_server_take(struct tr_server *server, int file, const struct tr_connection *from)
+{
+    struct tr_connection *connection = take(server, file, &tr_front_calls);
+    (void)from;
+    if (connection != NULL && !tr_resp_open(connection)) {
+        tr_connection_close(connection);
+        return false;
+    }
+    return connection != NULL;
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
@@ -156,6 +175,9 @@ static void on_sweep(uv_timer_t *timer)
         }
         tr_connection_close(connection);
     }
+    struct tr_daemon *daemon = server->daemon;
+    tr_history_look(&daemon->history, (daemon->now_us + daemon->wall_base_us) / 1000,
+                    &daemon->metrics, daemon->node);
     tr_resp_resume(server);
     if (server->is_full && !server->is_draining) {
         server->is_full = false;
@@ -242,6 +264,7 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon)
     uv_timer_start(&server->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     uv_timer_init(&daemon->loop, &server->batches_again);
     uv_timer_init(&daemon->loop, &server->bulks_again);
+    uv_timer_init(&daemon->loop, &server->outlooks_again);
     return server;
 }
 
@@ -293,6 +316,7 @@ void tr_server_close(struct tr_server *server)
     while (server->oldest.next != &server->oldest)
         tr_connection_close(server->oldest.next);
     tr_batches_run(server); /* they are over */
+    tr_outlooks_close(server);
     uv_timer_stop(&server->sweep);
     uv_close((uv_handle_t *)&server->sweep, NULL);
     uv_timer_stop(&server->batches_again);

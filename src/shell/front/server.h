@@ -12,6 +12,8 @@
 
 #include "shell/daemon.h"
 
+struct tr_connection;
+
 /* NULL: it has said why. */
 struct tr_server *tr_server_open(struct tr_daemon *daemon);
 
@@ -28,6 +30,10 @@ void tr_server_answer_problem(struct tr_server *server, uint64_t token,
                               const struct tr_problem *problem);
 
 /* No new connections; those that are idle close, others after their answer. */
+/* A connection that this process has made to itself, of RESP, for what a client of another one has
+ * asked; false: there is no room, and the file is closed. */
+bool tr_server_take(struct tr_server *server, int file, const struct tr_connection *from);
+
 void tr_server_drain(struct tr_server *server);
 
 /* Every answer is with the kernel. */

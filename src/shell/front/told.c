@@ -3,10 +3,9 @@
 
 #include "shell/callback/fault.h"
 #include "shell/front/connection.h"
-#include "shell/front/gather.h"
 #include "shell/front/http.h"
+#include "shell/front/tour.h"
 #include "shell/pops.h"
-#include "wire/json.h"
 #include "wire/text.h"
 
 #include <stdio.h>
@@ -95,20 +94,16 @@ static char *list_own(struct tr_daemon *daemon, enum tr_pop_state state, uint32_
 
 /* What was asked of the other nodes, one after another, and merged by the instants. */
 struct told {
-    struct tr_server *server;
-    struct tr_connection *connection; /* while `token` leads to it */
-    uint64_t token;
-    uint16_t number;
-    uint16_t place;
+    struct tr_tour tour;
     uint32_t limit;
-    enum tr_pop_state state;
+    char line[128];
     char *list;
     size_t size;
 };
 
-static void answer(struct tr_server *server, struct tr_connection *connection, uint16_t number,
-                   const char *list, size_t size)
+static void answer(struct tr_connection *connection, uint16_t number, const char *list, size_t size)
 {
+    struct tr_server *server = connection->server;
     struct tr_span end = TR_SPAN("]}\n");
     static const char head[] = "{\"pops\":[";
     char *body = malloc(sizeof head - 1 + size);
@@ -121,19 +116,10 @@ static void answer(struct tr_server *server, struct tr_connection *connection, u
     free(body);
 }
 
-/* The next object of a list, which may have been written by another node. False: there is none. */
-static bool next_object(struct tr_span *list, struct tr_span *object)
+/* Of what another node may have written. */
+static bool next_pop(struct tr_span *list, struct tr_span *object)
 {
-    struct tr_json json;
-    while (list->size > 0 && list->text[0] == ',')
-        *list = tr_span_from(*list, 1);
-    if (list->size < AT_SIZE + 24 || list->text[0] != '{')
-        return false;
-    tr_json_init(&json, (char *)(uintptr_t)list->text, list->size);
-    if (!tr_json_raw(&json, object))
-        return false;
-    *list = tr_span_from(*list, object->size);
-    return true;
+    return tr_tour_object(list, object) && object->size >= AT_SIZE + 24;
 }
 
 static bool is_later(struct tr_span a, struct tr_span b)
@@ -151,8 +137,8 @@ static void merge(struct told *told, struct tr_span other)
     struct tr_writer out = tr_writer_on(merged, own.size + other.size + 2);
     if (merged == NULL)
         abort();
-    bool has_a = next_object(&own, &a);
-    bool has_b = next_object(&other, &b);
+    bool has_a = next_pop(&own, &a);
+    bool has_b = next_pop(&other, &b);
     for (uint32_t i = 0; i < told->limit && (has_a || has_b); i++) {
         bool takes_a = has_a && (!has_b || !is_later(b, a));
         struct tr_span taken = takes_a ? a : b;
@@ -160,76 +146,47 @@ static void merge(struct told *told, struct tr_span other)
             tr_put_text(&out, ",");
         tr_put_bytes(&out, taken.text, taken.size);
         if (takes_a)
-            has_a = next_object(&own, &a);
+            has_a = next_pop(&own, &a);
         else
-            has_b = next_object(&other, &b);
+            has_b = next_pop(&other, &b);
     }
     free(told->list);
     told->list = merged;
     told->size = out.size;
 }
 
-static void ask_next(struct told *told);
-
-static void on_done(void *context, struct tr_span body)
+static void hear(struct tr_tour *tour, struct tr_span body)
 {
-    struct told *told = context;
     static const char head[] = "{\"pops\":[";
     if (body.size > sizeof head && tr_span_starts(body, (struct tr_span){head, sizeof head - 1}))
-        merge(told, tr_span_from(body, sizeof head - 1));
-    ask_next(told); /* of one that does not answer nothing is told */
+        merge((struct told *)tour, tr_span_from(body, sizeof head - 1));
 }
 
-static void finish(struct told *told)
+static void finish(struct tr_tour *tour, struct tr_connection *connection)
 {
-    if (tr_connection_of(told->server, told->token) != NULL)
-        answer(told->server, told->connection, told->number, told->list, told->size);
+    struct told *told = (struct told *)tour;
+    if (connection != NULL)
+        answer(connection, tour->number, told->list, told->size);
     free(told->list);
     free(told);
 }
 
-static void ask_next(struct told *told)
-{
-    static const char *const states[] = {"&state=delivered", "&state=failed", "&state=dead", ""};
-    struct tr_gather *gather = told->server->daemon->gather;
-    char line[128];
-    told->place = tr_gather_next(gather, told->place);
-    if (told->place == UINT16_MAX) {
-        finish(told);
-        return;
-    }
-    int size =
-        snprintf(line, sizeof line, "GET /pops?limit=%u%s", told->limit, states[told->state]);
-    uint16_t place = told->place++;
-    if (!tr_gather_ask(gather, told->token, place, (struct tr_span){line, (size_t)size}, on_done,
-                       told))
-        finish(told);
-}
-
 void tr_told_begin(struct tr_connection *connection, uint16_t number)
 {
+    static const char *const states[] = {"&state=delivered", "&state=failed", "&state=dead", ""};
     struct tr_server *server = connection->server;
     const struct tr_api_request *route = &server->route;
     enum tr_pop_state state = (enum tr_pop_state)route->pop_state;
-    size_t size = 0;
-    char *list = list_own(server->daemon, state, route->query.limit, &size);
-    if (!route->wants_cluster || tr_node_is_alone(server->daemon->node)) {
-        answer(server, connection, number, list, size);
-        free(list);
-        return;
-    }
     struct told *told = calloc(1, sizeof *told);
     if (told == NULL)
         abort();
-    *told = (struct told){
-        .server = server,
-        .connection = connection,
-        .token = tr_connection_token(connection, number),
-        .number = number,
-        .limit = route->query.limit,
-        .state = state,
-        .list = list,
-        .size = size,
-    };
-    ask_next(told);
+    tr_tour_init(&told->tour, connection, number);
+    told->tour.hear = hear;
+    told->tour.finish = finish;
+    told->limit = route->query.limit;
+    told->list = list_own(server->daemon, state, route->query.limit, &told->size);
+    int size =
+        snprintf(told->line, sizeof told->line, "GET /pops?limit=%u%s", told->limit, states[state]);
+    told->tour.line = (struct tr_span){told->line, (size_t)size};
+    tr_tour_begin(&told->tour, route->wants_cluster && !tr_node_is_alone(server->daemon->node));
 }

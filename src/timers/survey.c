@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "timers/survey.h"
+
+#include "timers/list.h"
+
+#include <stdlib.h>
+
+#define SLICE     1024
+#define MINUTE_MS 60000u
+#define HOUR_MS   3600000u
+#define DAY_MS    86400000u
+
+static void count_due(struct tr_ahead *ahead, tr_wall_ms due_ms)
+{
+    if (due_ms < ahead->from_ms) {
+        ahead->overdue++;
+        return;
+    }
+    uint64_t after_ms = due_ms - ahead->from_ms;
+    if (after_ms / MINUTE_MS < TR_AHEAD_MINUTES)
+        ahead->minutes[after_ms / MINUTE_MS]++;
+    if (after_ms / HOUR_MS < TR_AHEAD_HOURS)
+        ahead->hours[after_ms / HOUR_MS]++;
+    if (after_ms / DAY_MS < TR_AHEAD_DAYS)
+        ahead->days[after_ms / DAY_MS]++;
+    else
+        ahead->later++;
+}
+
+static void count(const struct tr_timers *timers, tr_ref ref, struct tr_ahead *ahead)
+{
+    struct tr_head head;
+    tr_book_head(&timers->book, ref, &head);
+    if ((head.flags & TR_RECORD_DEAD) != 0) {
+        ahead->dead++;
+        return;
+    }
+    ahead->retrying += head.order.attempt > 0 || head.key.part > 0;
+    if (head.key.part > 0)
+        return;
+    ahead->pending++;
+    count_due(ahead, tr_list_due(timers, ref));
+}
+
+static int compare(const void *a, const void *b)
+{
+    return tr_next_compare(a, b);
+}
+
+void tr_survey_sort(struct tr_nexts *nexts)
+{
+    qsort(nexts->list, nexts->count, sizeof nexts->list[0], compare);
+    nexts->has_more |= nexts->count > nexts->limit;
+    nexts->count = nexts->count < nexts->limit ? nexts->count : nexts->limit;
+}
+
+static void keep(struct tr_nexts *nexts, const struct tr_next *next)
+{
+    if (nexts->has_after && tr_next_compare(next, &nexts->after) <= 0)
+        return;
+    if (nexts->count == 2 * nexts->limit)
+        tr_survey_sort(nexts);
+    nexts->list[nexts->count++] = *next;
+}
+
+/* A record of the slice that the query chooses. False: the slice, or the walk, is over. */
+static bool step(struct tr_timers *timers, const struct tr_query *query, struct tr_index_walk *walk,
+                 unsigned *looked, uint64_t *cursor, tr_ref *ref)
+{
+    while (tr_index_next(walk, ref)) {
+        uint64_t hash = tr_book_hash(tr_book_id(&timers->book, *ref));
+        if (*looked >= SLICE && hash != *cursor) { /* all parts of an id are in one slice */
+            *cursor = hash;
+            return false;
+        }
+        *cursor = hash;
+        ++*looked;
+        if (tr_list_has(timers, *ref, query))
+            return true;
+    }
+    *cursor = UINT64_MAX;
+    return false;
+}
+
+bool tr_survey_count(struct tr_timers *timers, const struct tr_query *query, uint64_t *cursor,
+                     struct tr_ahead *ahead)
+{
+    struct tr_index_walk walk = tr_index_seek(&timers->book.index, *cursor);
+    unsigned looked = 0;
+    tr_ref ref = TR_ARENA_NONE;
+    while (step(timers, query, &walk, &looked, cursor, &ref))
+        count(timers, ref, ahead);
+    return *cursor != UINT64_MAX;
+}
+
+bool tr_survey_next(struct tr_timers *timers, const struct tr_query *query, uint64_t *cursor,
+                    struct tr_nexts *nexts)
+{
+    TR_ASSERT(nexts->limit > 0 && nexts->limit <= TR_LIST_LIMIT_MAX);
+    struct tr_index_walk walk = tr_index_seek(&timers->book.index, *cursor);
+    unsigned looked = 0;
+    tr_ref ref = TR_ARENA_NONE;
+    while (step(timers, query, &walk, &looked, cursor, &ref)) {
+        struct tr_head head;
+        tr_book_head(&timers->book, ref, &head);
+        bool is_dead = (head.flags & TR_RECORD_DEAD) != 0;
+        struct tr_next next = {.due_ms = head.due_ms - (is_dead ? head.lag_ms : 0),
+                               .hash = tr_book_hash(head.key.id),
+                               .part = head.key.part};
+        keep(nexts, &next);
+    }
+    return *cursor != UINT64_MAX;
+}
+
+tr_ref tr_survey_find(const struct tr_timers *timers, const struct tr_next *next)
+{
+    struct tr_index_walk walk = tr_index_seek(&timers->book.index, next->hash);
+    tr_ref ref = TR_ARENA_NONE;
+    while (tr_index_next(&walk, &ref)) {
+        struct tr_head head;
+        tr_book_head(&timers->book, ref, &head);
+        if (tr_book_hash(head.key.id) != next->hash)
+            break;
+        if (head.key.part == next->part && (head.flags & TR_RECORD_TOMBSTONE) == 0)
+            return ref;
+    }
+    return TR_ARENA_NONE;
+}
