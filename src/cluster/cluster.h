@@ -110,6 +110,7 @@ struct tr_peer {
     bool has_greeted; /* our own HELLO was sent */
     bool is_sending;  /* a frame is on its way to the link */
     bool is_up;       /* it has greeted, and was heard of lately */
+    bool is_apart;    /* it says that it is of another cluster, or of none so far */
     bool has_store;   /* it has greeted before: */
     uint8_t store_id[TR_LOG_STORE_ID_SIZE];
     uint64_t incarnation;

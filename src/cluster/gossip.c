@@ -36,6 +36,9 @@ void tr_gossip_hear(struct tr_membership *membership, uint16_t peer, const struc
     standing->epoch = beat->of.beat.epoch;
     standing->id = beat->of.beat.roster_id;
     standing->settled = is_settled ? standing->id : 0;
+    membership->cluster->peers[peer].is_apart = membership->roster->epoch > 0 &&
+                                                !membership->is_waiting &&
+                                                standing->cluster != membership->roster->cluster;
     if (membership->roster->epoch > 0 && standing->cluster == membership->roster->cluster &&
         !membership->is_shared) {
         membership->is_shared = true;
@@ -50,6 +53,7 @@ void tr_gossip_greeted(struct tr_membership *membership, uint16_t peer)
 {
     membership->standings[peer].is_heard = false;
     membership->standings[peer].sent_ms = 0;
+    membership->cluster->peers[peer].is_apart = false;
 }
 
 /* Of the nodes that this one's roster names, or another one does, how many have one of this

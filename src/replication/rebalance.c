@@ -27,7 +27,8 @@ _Static_assert(WALK_SLICE > TR_PARTS_MAX + 1, "all parts of a timer are of one s
 
 /* Whether all nodes that are up have the view of this one. A node that is not in the view is left
  * out: it has left, and may not know it yet. But if this node's own view names nobody else, such a
- * node counts: then it is this node that has yet to hear of the view. */
+ * node counts: then it is this node that has yet to hear of the view; unless that one is of no
+ * cluster, or of another, and waits to be taken in: for that this one may have to be done first. */
 static bool views_agree(const struct tr_replication *replication)
 {
     TR_ASSERT(replication->cluster->view.count > 0);
@@ -35,7 +36,8 @@ static bool views_agree(const struct tr_replication *replication)
                         tr_view_has_others(replication->cluster);
     for (uint32_t i = 1; i < replication->cluster->member_count; i++) {
         const struct tr_peer *peer = &replication->cluster->peers[i];
-        bool is_asked = replication->cluster->members[i].role != TR_ROLE_NONE || !knows_others;
+        bool is_asked = replication->cluster->members[i].role != TR_ROLE_NONE ||
+                        (!knows_others && !peer->is_apart);
         if (peer->is_up && is_asked && peer->view != replication->cluster->view.id)
             return false;
     }
