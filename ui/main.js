@@ -89,7 +89,7 @@ async function begin() {
   } catch (fault) {
     tell(fault);
   }
-  document.getElementById("node").textContent = `${settings.node} · ${settings.version}${settings["read-only"] ? " · read only" : ""}`;
+  document.getElementById("node").textContent = [settings.node, settings.version, settings["read-only"] ? "read only" : ""].filter(Boolean).join(" · ");
   window.addEventListener("hashchange", show);
   show();
 }

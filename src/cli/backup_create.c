@@ -382,7 +382,7 @@ enum tr_exit tr_backup_create(const char *path, const char *node)
     struct making making = {.slice = SLICE_LEAST};
     enum tr_exit status = TR_EXIT_FAILED;
     if (!tr_members_ask(COMMAND, node, &making.members) ||
-        !tr_channel_open(&making.channel, COMMAND, node))
+        !tr_channel_open(&making.channel, COMMAND, node) || !tr_channel_login(&making.channel))
         return TR_EXIT_FAILED;
     if (is_settled(&making) && tr_backup_begin(&making.out, COMMAND, path)) {
         if (put_head(&making) && (!making.has_keys || put_keys(&making)) &&

@@ -8,6 +8,7 @@
  */
 #include "cli/backup.h"
 #include "cli/channel.h"
+#include "cli/credentials.h"
 #include "cli/members.h"
 #include "wire/timer_id.h"
 
@@ -70,12 +71,12 @@ static bool holds_timers(const char *address)
     if (!tr_channel_open(&channel, COMMAND, address))
         return true;
     do {
-        char request[160];
+        char request[1024];
         unsigned status = 0;
         struct tr_span body;
         int size = snprintf(request, sizeof request,
-                            "GET /timers?scope=held&limit=1%s%s HTTP/1.1\r\nHost: node\r\n\r\n",
-                            cursor[0] != '\0' ? "&cursor=" : "", cursor);
+                            "GET /timers?scope=held&limit=1%s%s HTTP/1.1\r\nHost: node\r\n%s\r\n",
+                            cursor[0] != '\0' ? "&cursor=" : "", cursor, tr_credentials_header());
         tr_channel_put(&channel, request, (size_t)size);
         rest = tr_channel_send(&channel) && tr_channel_answer(&channel, &status, &body) &&
                        status == 200
@@ -217,10 +218,10 @@ static bool send_timers(struct restoring *restoring, bool *is_left)
         struct tr_span json = restoring->batch_timers[i].json;
         if (restoring->is_done[i])
             continue;
-        int size =
-            snprintf(head, sizeof head,
-                     "PUT /timers/%016llx-%u HTTP/1.1\r\nHost: node\r\nContent-Length: %zu\r\n\r\n",
-                     (unsigned long long)id.id, (unsigned)id.factor, json.size);
+        int size = snprintf(
+            head, sizeof head,
+            "PUT /timers/%016llx-%u HTTP/1.1\r\nHost: node\r\n%sContent-Length: %zu\r\n\r\n",
+            (unsigned long long)id.id, (unsigned)id.factor, tr_credentials_header(), json.size);
         tr_channel_put(channel, head, (size_t)size);
         tr_channel_put(channel, json.text, json.size);
     }
@@ -317,7 +318,8 @@ static bool connect_for(struct restoring *restoring, enum tr_backup_kind kind)
         return true;
     tr_channel_close(&restoring->channel);
     restoring->speaks = kind;
-    return tr_channel_open(&restoring->channel, COMMAND, restoring->node);
+    return tr_channel_open(&restoring->channel, COMMAND, restoring->node) &&
+           (kind != TR_BACKUP_KEYS || tr_channel_login(&restoring->channel));
 }
 
 static bool restore_all(struct restoring *restoring)

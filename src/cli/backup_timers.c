@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "cli/backup.h"
 #include "cli/channel.h"
+#include "cli/credentials.h"
 #include "wire/json.h"
 #include "wire/timer_id.h"
 
@@ -125,13 +126,14 @@ static bool parse_page(struct source *source, size_t size)
 /* The next page of a node that has more. False: it has said why not. */
 static bool fetch(struct source *source)
 {
-    char request[256];
+    char request[1024];
     unsigned status = 0;
     struct tr_span body;
     for (unsigned tries = 0;; tries++) {
-        int size = snprintf(request, sizeof request,
-                            "GET /timers?scope=held&limit=1000%s%s HTTP/1.1\r\nHost: node\r\n\r\n",
-                            source->cursor[0] != '\0' ? "&cursor=" : "", source->cursor);
+        int size = snprintf(
+            request, sizeof request,
+            "GET /timers?scope=held&limit=1000%s%s HTTP/1.1\r\nHost: node\r\n%s\r\n",
+            source->cursor[0] != '\0' ? "&cursor=" : "", source->cursor, tr_credentials_header());
         tr_channel_put(&source->channel, request, (size_t)size);
         if (!tr_channel_send(&source->channel) ||
             !tr_channel_answer(&source->channel, &status, &body))

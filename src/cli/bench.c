@@ -3,6 +3,7 @@
  * `tryst bench`: sets timers on a node as fast as it takes them, then cancels them, and says how
  * fast that was. One thread, as many connections as asked, one request under way on each.
  */
+#include "cli/credentials.h"
 #include "cli/node.h"
 #include "cli/options.h"
 
@@ -53,13 +54,15 @@ static bool ask(struct bench *bench, uint64_t connection, uint64_t number, bool 
         "{\"timing\":{\"interval\":86400},\"callback\":{\"http\":{\"uri\":\"http://127.0.0.1:9/\","
         "\"opaque\":\"tryst bench ...........................................\"}},"
         "\"statistics\":{\"tag-info\":[{\"type\":\"tryst-bench\"}]}}";
-    char bytes[1024];
+    char bytes[2048];
+    const char *token = tr_credentials_header();
     int size =
-        is_cancel ? snprintf(bytes, sizeof bytes, "DELETE %s HTTP/1.1\r\nHost: node\r\n\r\n",
-                             bench->locations[number])
-                  : snprintf(bytes, sizeof bytes,
-                             "POST /timers HTTP/1.1\r\nHost: node\r\nContent-Length: %zu\r\n\r\n%s",
-                             sizeof body - 1, body);
+        is_cancel
+            ? snprintf(bytes, sizeof bytes, "DELETE %s HTTP/1.1\r\nHost: node\r\n%s\r\n",
+                       bench->locations[number], token)
+            : snprintf(bytes, sizeof bytes,
+                       "POST /timers HTTP/1.1\r\nHost: node\r\n%sContent-Length: %zu\r\n\r\n%s",
+                       token, sizeof body - 1, body);
     bench->asked_for[connection] = number;
     bench->started_us[connection] = now_us();
     bench->sizes[connection] = 0;

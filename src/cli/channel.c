@@ -2,6 +2,7 @@
 #include "cli/channel.h"
 
 #include "base/assert.h"
+#include "cli/credentials.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,13 +13,6 @@
 
 #define READ_SIZE ((size_t)256 << 10)
 #define LINE_MAX  65536
-
-bool tr_channel_open(struct tr_channel *channel, const char *command, const char *address)
-{
-    *channel = (struct tr_channel){.command = command, .address = address, .file = -1};
-    channel->file = tr_node_connect(command, address);
-    return channel->file >= 0;
-}
 
 void tr_channel_close(struct tr_channel *channel)
 {
@@ -188,4 +182,30 @@ bool tr_channel_answer(struct tr_channel *channel, unsigned *status, struct tr_s
             size = (size_t)number_of(tr_span_from(line, sizeof length_name - 1));
     } while (line.size > 0);
     return read_bytes(channel, size, 0, body);
+}
+
+/* ---- opening ---- */
+
+bool tr_channel_open(struct tr_channel *channel, const char *command, const char *address)
+{
+    *channel = (struct tr_channel){.command = command, .address = address, .file = -1};
+    channel->file = tr_node_connect(command, address);
+    return channel->file >= 0;
+}
+
+bool tr_channel_login(struct tr_channel *channel)
+{
+    struct tr_span token = tr_credentials_token();
+    struct tr_channel_reply reply;
+    if (token.text == NULL)
+        return true;
+    tr_channel_begin(channel, 2);
+    tr_channel_put_word(channel, TR_SPAN("AUTH"));
+    tr_channel_put_word(channel, token);
+    if (!tr_channel_send(channel) || !tr_channel_reply(channel, &reply))
+        return false;
+    if (reply.kind != '-')
+        return true;
+    tr_failure(channel->command, "%s does not take this token", channel->address);
+    return false;
 }

@@ -25,6 +25,8 @@ struct tr_channel {
 
 /* False: it has said why not; so have all that follow. */
 bool tr_channel_open(struct tr_channel *channel, const char *command, const char *address);
+/* Shows the token, if there is one, on a channel that is to speak RESP. */
+bool tr_channel_login(struct tr_channel *channel);
 void tr_channel_close(struct tr_channel *channel);
 
 /* Gathers what tr_channel_send sends. */

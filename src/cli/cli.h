@@ -30,6 +30,7 @@ tr_command tr_command_cron;
 tr_command tr_command_pops;
 tr_command tr_command_keyspace;
 tr_command tr_command_import;
+tr_command tr_command_token;
 tr_command tr_command_timer;
 tr_command tr_command_status;
 tr_command tr_command_cluster;

@@ -17,6 +17,7 @@ static const char general[] =
     "  place      where keys live: a line per key, its nodes in order\n"
     "  plan       what adding or removing nodes would move, before anyone moves anything\n"
     "  keyspace   the ring that nodes make, and how even their shares are\n"
+    "  token      make a token, for nodes that want one\n"
     "  import     the timers of a cluster of Chronos\n"
     "  backup     every key and timer of a cluster in a file, and back\n"
     "  pops       what became of the last pops\n"
@@ -24,6 +25,7 @@ static const char general[] =
     "  cron       when a cron expression is due next\n"
     "  help       help on a command: tryst help place\n"
     "\n"
+    "  --token-file FILE  of any command: shows nodes the token in it (TRYST_TOKEN_FILE)\n"
     "  --help     this text\n"
     "  --version  the version\n"
     "\n"
@@ -258,6 +260,23 @@ static const char backup[] =
     "\n"
     "Example:  tryst backup create tonight.tryst && tryst backup inspect tonight.tryst\n";
 
+static const char token_help[] =
+    "usage: tryst token new NAME --scope SCOPE... --tokens-file FILE\n"
+    "\n"
+    "Makes a token: a line with its hash is added to FILE, which nodes have as [auth] "
+    "tokens-file,\n"
+    "and the token itself is printed, this once. Nodes read the file anew at SIGHUP; to revoke a\n"
+    "token, take its line out.\n"
+    "\n"
+    "  --scope SCOPE        read, write or admin; several\n"
+    "                       tag:TAG, prefix:TEXT  only timers of that tag, or so named\n"
+    "                       keys:TEXT             only keys that begin so\n"
+    "                       rate=100/s            as many requests a second\n"
+    "                       pending=10000         as many timers of its tags\n"
+    "  --tokens-file FILE   made if it is not there\n"
+    "\n"
+    "Example:  tryst token new shop --scope write,tag:shop --tokens-file /etc/tryst/tokens\n";
+
 static const char import_help[] =
     "usage: tryst import chronos --from HOST:PORT,... [--to HOST:PORT] [OPTION]...\n"
     "\n"
@@ -297,10 +316,11 @@ bool tr_help_print(FILE *out, const char *command)
         const char *command;
         const char *text;
     } texts[] = {
-        {"timer", timer},       {"status", status},      {"bench", bench}, {"log", log_help},
-        {"receive", receive},   {"place", place},        {"plan", plan},   {"cluster", cluster},
-        {"keyspace", keyspace}, {"backup", backup},      {"cron", cron},   {"pops", pops},
-        {"clock", clock_help},  {"import", import_help},
+        {"timer", timer},      {"status", status},      {"bench", bench},
+        {"log", log_help},     {"receive", receive},    {"place", place},
+        {"plan", plan},        {"cluster", cluster},    {"keyspace", keyspace},
+        {"backup", backup},    {"cron", cron},          {"pops", pops},
+        {"clock", clock_help}, {"import", import_help}, {"token", token_help},
     };
     if (command == NULL) {
         fputs(general, out);

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "cli/backup.h"
+#include "cli/credentials.h"
 #include "cli/options.h"
 #include "wire/timer_id.h"
 
@@ -113,11 +114,11 @@ static void say_refused(struct setting *setting, const struct tr_imported *timer
 
 static void put_timer(struct tr_channel *channel, const struct tr_imported *timer)
 {
-    char head[256];
+    char head[1024];
     int size = snprintf(head, sizeof head,
                         "PUT /timers/%016" PRIx64 "-%u HTTP/1.1\r\nHost: node\r\n"
-                        "Content-Length: %zu\r\n\r\n",
-                        timer->id, timer->factor, timer->size);
+                        "%sContent-Length: %zu\r\n\r\n",
+                        timer->id, timer->factor, tr_credentials_header(), timer->size);
     tr_channel_put(channel, head, (size_t)size);
     tr_channel_put(channel, timer->body, timer->size);
 }

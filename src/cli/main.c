@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tryst`: finds the subcommand, and sees that what it printed arrived. */
 #include "cli/cli.h"
+#include "cli/credentials.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,6 +21,7 @@ static const struct {
     {"keyspace", tr_command_keyspace}, {"backup", tr_command_backup},
     {"cron", tr_command_cron},         {"pops", tr_command_pops},
     {"clock", tr_command_clock},       {"import", tr_command_import},
+    {"token", tr_command_token},
 };
 
 static enum tr_exit help(int argc, char **argv)
@@ -58,7 +60,7 @@ static enum tr_exit dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    enum tr_exit status = dispatch(argc, argv);
+    enum tr_exit status = tr_credentials_take(&argc, argv) ? dispatch(argc, argv) : TR_EXIT_USAGE;
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "tryst: cannot write the output: %s\n", strerror(errno));
         return TR_EXIT_FAILED;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/node.h"
 
+#include "cli/credentials.h"
+
 #include "http/http.h"
 #include "wire/json.h"
 
@@ -142,6 +144,19 @@ static bool read_reply(int file, struct tr_reply *reply)
     return true;
 }
 
+/* The token stands in a header of its own, behind the first line. */
+static bool send_request(int file, const char *request, size_t size)
+{
+    static const char name[] = "Authorization: Bearer ";
+    struct tr_span token = tr_credentials_token();
+    const char *end = token.text != NULL ? memchr(request, '\n', size) : NULL;
+    size_t line = end == NULL ? 0 : (size_t)(end - request) + 1;
+    return (end == NULL ||
+            (send_all(file, request, line) && send_all(file, name, sizeof name - 1) &&
+             send_all(file, token.text, token.size) && send_all(file, "\r\n", 2))) &&
+           send_all(file, request + line, size - line);
+}
+
 bool tr_node_ask(const char *command, const char *address, const char *request, size_t size,
                  struct tr_reply *reply)
 {
@@ -149,7 +164,7 @@ bool tr_node_ask(const char *command, const char *address, const char *request, 
     int file = tr_node_connect(command, address);
     if (file < 0)
         return false;
-    bool is_answered = send_all(file, request, size) && read_reply(file, reply);
+    bool is_answered = send_request(file, request, size) && read_reply(file, reply);
     if (!is_answered)
         tr_failure(command, "%s did not answer: %s", address,
                    errno == EAGAIN ? "it takes too long" : "the connection broke");
@@ -219,8 +234,9 @@ enum tr_exit tr_reply_refused(const char *command, const struct tr_reply *reply)
         token = tr_json_next(&json);
         if (token == TR_JSON_KEY && tr_span_equals(json.text, TR_SPAN("detail")) &&
             tr_json_next(&json) == TR_JSON_STRING)
-            return tr_failure(command, "%.*s (%u)", (int)json.text.size, json.text.text,
-                              reply->status);
+            return tr_failure(command, "%.*s (%u%s)", (int)json.text.size, json.text.text,
+                              reply->status,
+                              reply->status == 401 ? "; --token-file, TRYST_TOKEN_FILE" : "");
     }
     return tr_failure(command, "the node answered %u %s", reply->status,
                       tr_status_phrase(reply->status));

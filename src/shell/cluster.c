@@ -60,6 +60,10 @@ void tr_cluster_set_view(struct tr_daemon *daemon)
         tr_say(TR_WARNING,
                "this cluster serves beyond loopback and has no [cluster] secret-file: whoever can "
                "send from a node's address is taken for that node");
+    if (is_start && tr_config_has_no_tokens(config))
+        tr_say(TR_WARNING,
+               "this node serves beyond loopback and has no [auth] tokens-file: whoever "
+               "reaches it may read, set and cancel everything");
     tr_links_look(daemon->links);
 }
 

@@ -62,6 +62,8 @@ static const struct row rows[] = {
     UNUSED("http", "gr_threads"),
     {"resp", "enabled", TYPE_YES, AT(has_resp), 0, 0},
     NUMBER("resp", "bind-port", resp_port, 1, 65535),
+    {"auth", "tokens-file", TYPE_TEXT, AT(tokens_file), 1, TR_CONFIG_TEXT - 1},
+    {"auth", "open-probes", TYPE_YES, AT(has_open_probes), 0, 0},
     {"ui", "enabled", TYPE_YES, AT(has_page), 0, 0},
     {"ui", "read-only", TYPE_YES, AT(is_page_read_only), 0, 0},
     {"cluster", "localhost", TYPE_TEXT, AT(localhost), 1, 240},
@@ -507,6 +509,7 @@ static void set_defaults(struct tr_config *config, bool is_original)
         .bind_port = 7253,
         .has_resp = true,
         .has_page = true,
+        .has_open_probes = true,
         .log_level = is_original ? 2 : 3,
         .target_latency_us = 500000,
         .sync_interval_ms = 1000,
@@ -622,9 +625,18 @@ bool tr_config_names_itself(const struct tr_config *config)
     return config->node_count == 0 || tr_config_names(config, own);
 }
 
+static bool is_loopback(const struct tr_config *config)
+{
+    return strncmp(config->bind_address, "127.", 4) == 0 ||
+           strcmp(config->bind_address, "::1") == 0;
+}
+
 bool tr_config_is_open(const struct tr_config *config, uint32_t nodes)
 {
-    bool is_loopback =
-        strncmp(config->bind_address, "127.", 4) == 0 || strcmp(config->bind_address, "::1") == 0;
-    return nodes > 1 && !is_loopback && config->secret[0] == '\0';
+    return nodes > 1 && !is_loopback(config) && config->secret[0] == '\0';
+}
+
+bool tr_config_has_no_tokens(const struct tr_config *config)
+{
+    return !is_loopback(config) && config->tokens_file[0] == '\0';
 }

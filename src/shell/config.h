@@ -52,6 +52,10 @@ struct tr_config {
     bool has_resp;
     uint64_t resp_port; /* a second one, for RESP alone; 0: there is none */
 
+    /* [auth] */
+    char tokens_file[TR_CONFIG_TEXT]; /* empty: there is none, and everything is open */
+    bool has_open_probes;
+
     /* [ui] */
     bool has_page;
     bool is_page_read_only;
@@ -141,6 +145,9 @@ bool tr_config_names_itself(const struct tr_config *config);
 
 /* Other nodes are there, anybody can reach this one, and nobody has to prove anything. */
 bool tr_config_is_open(const struct tr_config *config, uint32_t nodes);
+
+/* Anybody can reach this one, and may do everything. */
+bool tr_config_has_no_tokens(const struct tr_config *config);
 
 /* The secrets that sign what goes to this origin, such as http://127.0.0.1:9000. NULL: none do. */
 const struct tr_webhook_keys *tr_config_webhook_keys(const struct tr_config *config,

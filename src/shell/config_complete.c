@@ -176,6 +176,11 @@ static void check(struct completion *completion)
         fault(completion, "[limits] body must not be less than [limits] opaque");
     complete_nodes(completion);
     read_secret(completion);
+    if (completion->config->tokens_file[0] != '\0' && completion->config->node_count > 1 &&
+        completion->config->secret[0] == '\0')
+        fault(completion,
+              "[auth] tokens-file in a cluster needs [cluster] secret-file: by it nodes "
+              "know each other when they ask for parts of a listing");
 }
 
 unsigned tr_config_complete(struct tr_config *config)

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "shell/callback/caller.h"
 #include "shell/cluster.h"
+#include "shell/front/allow.h"
 #include "shell/front/batch.h"
 #include "shell/front/bulk.h"
 #include "shell/front/gather.h"
@@ -290,6 +291,7 @@ static void on_turn(uv_prepare_t *prepare)
     tr_http_reread(daemon->server);
     tr_bulks_run(daemon->server);
     tr_outlooks_run(daemon->server);
+    tr_allow_run(daemon->server);
     for (unsigned i = 0; daemon->has_events && i < 4; i++) {
         tick(daemon);
         daemon->has_events = false;
@@ -372,6 +374,15 @@ static void reload(struct tr_daemon *daemon)
         return;
     }
     struct tr_config *now = &daemon->config;
+    if (tr_auth_load(&daemon->auth, &config) > 0) { /* which has said what is wrong */
+        tr_say(TR_ERROR, "the tokens from before stay in force");
+        daemon->metrics.config_faults = 1;
+    }
+    tr_allow_reloaded(daemon->server);
+    memcpy(now->tokens_file, config.tokens_file, sizeof now->tokens_file);
+    now->has_open_probes = config.has_open_probes;
+    now->has_page = config.has_page;
+    now->is_page_read_only = config.is_page_read_only;
     config.has_disk = now->has_disk; /* storage waits for a restart */
     memcpy(config.data_dir, now->data_dir, sizeof config.data_dir);
     tr_view_choose(&config);
@@ -592,7 +603,7 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     if (sources->has_test_clock)
         tr_test_clock_start(daemon);
     open_loop(daemon);
-    if (!open_parts(daemon) || !recover(daemon)) {
+    if (tr_auth_load(&daemon->auth, config) > 0 || !open_parts(daemon) || !recover(daemon)) {
         if (daemon->disk != NULL)
             tr_disk_forsake(daemon->disk);
         return 1;
@@ -602,6 +613,7 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     if (daemon->is_stopped) {
         tr_server_close(daemon->server);
         tr_gather_close(daemon->gather);
+        tr_auth_free(&daemon->auth);
         tr_links_close(daemon->links);
         tr_caller_close(daemon->caller);
         tr_pop_ring_close(daemon->pops);

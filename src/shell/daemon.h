@@ -6,6 +6,7 @@
 #ifndef TR_SHELL_DAEMON_H
 #define TR_SHELL_DAEMON_H
 
+#include "shell/auth.h"
 #include "shell/config.h"
 #include "shell/epochs.h"
 #include "shell/history.h"
@@ -40,6 +41,7 @@ struct tr_daemon {
     struct tr_config_sources sources;
     struct tr_metrics metrics;
     struct tr_history history;
+    struct tr_auth auth;
     struct tr_node *node;
     struct tr_effects *effects;
     void (*carry_out)(struct tr_daemon *daemon, const struct tr_effect *effect);

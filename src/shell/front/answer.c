@@ -268,6 +268,8 @@ void tr_answer_health(struct tr_answer *answer, const struct tr_node *node,
         tr_put_text(out, ",\"clock\":\"--test-clock: time goes on when a test moves it\"");
     if (metrics != NULL && tr_config_is_open(config, tr_node_roster(node)->count))
         tr_put_text(out, ",\"cluster\":\"serves beyond loopback without a secret\"");
+    if (metrics != NULL && tr_config_has_no_tokens(config))
+        tr_put_text(out, ",\"tokens\":\"serves beyond loopback without [auth] tokens-file\"");
     tr_put_text(out, "}\n");
 }
 

@@ -2,6 +2,7 @@
 #include "shell/front/batch.h"
 
 #include "base/assert.h"
+#include "shell/front/allow.h"
 #include "shell/front/body.h"
 #include "shell/front/words.h"
 #include "wire/text.h"
@@ -147,7 +148,8 @@ static void ask(struct tr_batch *batch, uint32_t index)
         tr_problem_set(&problem, 413, "the line is over the limit; [limits] body sets it", NULL);
     else
         memcpy(batch->scratch, batch->body + line->at, line->size);
-    if (is_long || !tr_body_read(server, batch->scratch, line->size, true, &problem)) {
+    if (is_long || !tr_body_read(server, batch->scratch, line->size, true, &problem) ||
+        !tr_allow_timer(batch->connection, &server->body, &problem)) {
         server->daemon->metrics.requests_bad++;
         refuse_line(batch, line, &problem, NULL);
         return;

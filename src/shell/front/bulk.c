@@ -31,6 +31,7 @@ struct tr_bulk {
     uint16_t number;      /* of the request */
     bool is_redrive;
     struct tr_api_request route; /* what chooses; its spans point into it */
+    struct tr_rights rights;     /* of the client */
     uint64_t cursor;
     uint32_t under_way;
     uint32_t again;
@@ -188,7 +189,7 @@ static void ask_next_node(struct tr_bulk *bulk)
     bulk->is_asking = !out.is_full;
     if (out.is_full ||
         !tr_gather_ask(gather, bulk->token, place, (struct tr_span){(const char *)line, out.size},
-                       on_done, bulk)) {
+                       &bulk->rights.narrow, on_done, bulk)) {
         bulk->is_asking = false;
         stop(bulk, 503, "too many requests at once");
     }
@@ -299,6 +300,10 @@ void tr_bulk_begin(struct tr_connection *connection, uint16_t number)
         return;
     }
     keep_route(bulk, &server->route);
+    tr_rights_all(&bulk->rights);
+    if (connection->rights != NULL)
+        tr_rights_copy(&bulk->rights, connection->rights);
+    bulk->route.query.narrow = &bulk->rights.narrow;
     bulk->server = server;
     bulk->connection = connection;
     bulk->token = tr_connection_token(connection, number);

@@ -41,6 +41,7 @@ void tr_connection_free(struct tr_stream *stream)
         free(early);
     }
     free(connection->in);
+    free(connection->rights);
     free(connection);
 }
 
@@ -189,7 +190,7 @@ bool tr_connection_is_paused(const struct tr_connection *connection)
     return connection->batch != NULL || connection->bulk != NULL ||
            (uint16_t)(connection->asked - connection->answered) >= TR_UNDER_WAY_MAX ||
            connection->stream.out_size + connection->early_size > OUT_HELD_MAX ||
-           connection->is_closing;
+           connection->is_slowed || connection->is_closing;
 }
 
 bool tr_connection_keep(struct tr_connection *connection, const char *bytes, size_t size)

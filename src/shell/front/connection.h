@@ -17,6 +17,7 @@
 #include "http/http.h"
 #include "resp/resp.h"
 #include "seam/key.h"
+#include "shell/auth.h"
 #include "shell/front/answer.h"
 #include "shell/front/server.h"
 
@@ -26,6 +27,7 @@
 
 struct tr_batch;
 struct tr_bulk;
+struct tr_look;
 struct tr_outlook;
 struct early; /* an answer that waits for those before it */
 struct tr_resp_session;
@@ -59,8 +61,11 @@ struct tr_connection {
     uint8_t wants[TR_UNDER_WAY_MAX];     /* and what besides, of enum tr_want */
     uint16_t fresh_number;               /* of the last request that wants nothing it has seen: */
     uint64_t fresh_hash;                 /* this is that */
-    bool is_closing;                     /* after what is put out */
-    bool is_ended;                       /* the client sends no more, but may be reading */
+    struct tr_rights *rights; /* of who asks; NULL: not known, or nobody is asked who he is */
+    uint8_t rights_hash[TR_TOKEN_HASH]; /* of a session's token */
+    bool is_slowed;                     /* nothing is read of it for a moment */
+    bool is_closing;                    /* after what is put out */
+    bool is_ended;                      /* the client sends no more, but may be reading */
     bool is_last; /* it asked to close after the request under way: what follows is not read */
     uint64_t sent_seen; /* what the last sweep saw of its answers' bytes */
     bool is_shut;
@@ -103,10 +108,18 @@ struct tr_server {
     struct tr_answer answer;
     uint8_t trace[TR_TRACE_SIZE]; /* of the request that is read */
     bool is_draining;
-    struct tr_batch *batches;    /* all that are under way, */
-    size_t batches_size;         /* and what their bodies take */
-    uv_timer_t batches_again;    /* when one of them waits for room */
-    struct tr_bulk *bulks;       /* likewise */
+    struct tr_batch *batches; /* all that are under way, */
+    size_t batches_size;      /* and what their bodies take */
+    uv_timer_t batches_again; /* when one of them waits for room */
+    struct tr_bulk *bulks;    /* likewise */
+    struct tr_look *looks;    /* requests that are looked at before they are done */
+    struct tr_slowed {
+        uint64_t token;
+        uint64_t until_ms;
+    } * slowed; /* connections */
+    size_t slowed_count;
+    size_t slowed_cap;
+    uv_timer_t slow;
     struct tr_outlook *outlooks; /* walks that are under way, or to come; */
     uv_timer_t outlooks_again;
     struct tr_counted { /* and what the last one counted */

@@ -14,7 +14,7 @@
 #define LIMIT_MS      5000
 #define LONG_LIMIT_MS 300000 /* of what a node is to do, rather than to show */
 #define PAGE_MAX      ((size_t)128 << 20)
-#define REQUEST_MAX   8192
+#define REQUEST_MAX   16384
 
 /* A page that was asked for. */
 struct fetch {
@@ -238,7 +238,27 @@ void tr_gather_put_filters(struct tr_writer *out, const struct tr_api_request *q
     }
 }
 
-static void write_request(struct fetch *fetch, const struct tr_api_request *query)
+/* Ends a request, of which the line stands there: the node proves that it is one, and says for whom
+ * it asks. */
+static void put_head(struct tr_writer *out, const struct tr_gather *gather, struct fetch *fetch,
+                     const struct tr_narrow *narrow)
+{
+    const struct tr_daemon *daemon = gather->daemon;
+    struct tr_span line = {(const char *)out->bytes, out->size};
+    struct tr_span secret = {daemon->config.secret, strlen(daemon->config.secret)};
+    tr_wall_ms now_ms = (daemon->now_us + daemon->wall_base_us) / 1000;
+    tr_put_text(out, " HTTP/1.1\r\nHost: ");
+    tr_put_text(out, fetch->name);
+    if (secret.size > 0) {
+        tr_put_text(out, "\r\nAuthorization: ");
+        tr_auth_put_node(out, secret, line, now_ms, narrow);
+    }
+    tr_put_text(out, "\r\nConnection: close\r\n\r\n");
+    fetch->request[out->size] = '\0';
+}
+
+static void write_request(const struct tr_gather *gather, struct fetch *fetch,
+                          const struct tr_api_request *query)
 {
     struct tr_writer out = tr_writer_on((uint8_t *)fetch->request, REQUEST_MAX - 1);
     tr_put_text(&out, "GET /timers?limit=");
@@ -251,10 +271,7 @@ static void write_request(struct fetch *fetch, const struct tr_api_request *quer
         tr_put_hex(&out, query->query.cursor, 16);
     }
     tr_gather_put_filters(&out, query);
-    tr_put_text(&out, " HTTP/1.1\r\nHost: ");
-    tr_put_text(&out, fetch->name);
-    tr_put_text(&out, "\r\nConnection: close\r\n\r\n");
-    fetch->request[out.size] = '\0';
+    put_head(&out, gather, fetch, query->query.narrow);
 }
 
 static int by_address(const void *a, const void *b)
@@ -382,7 +399,7 @@ void tr_gather_page(struct tr_gather *gather, uint64_t token, const struct tr_ap
     fetch->is_last = place + 1 == count;
     fetch->is_own = tr_span_equals(nodes[place].address, tr_node_address(gather->daemon->node));
     memcpy(fetch->name, nodes[place].address.text, nodes[place].address.size);
-    write_request(fetch, &from);
+    write_request(gather, fetch, &from);
     start(gather, fetch);
 }
 
@@ -413,7 +430,7 @@ uint64_t tr_gather_nodes(struct tr_gather *gather)
 }
 
 bool tr_gather_ask(struct tr_gather *gather, uint64_t token, uint16_t place, struct tr_span line,
-                   tr_gather_done *done, void *context)
+                   const struct tr_narrow *narrow, tr_gather_done *done, void *context)
 {
     struct tr_node_peer nodes[TR_VIEW_NODES_MAX + 2];
     uint32_t count = list_nodes(gather->daemon->node, nodes);
@@ -431,10 +448,7 @@ bool tr_gather_ask(struct tr_gather *gather, uint64_t token, uint16_t place, str
     memcpy(fetch->name, nodes[place].address.text, nodes[place].address.size);
     struct tr_writer out = tr_writer_on((uint8_t *)fetch->request, REQUEST_MAX - 1);
     tr_put_bytes(&out, line.text, line.size);
-    tr_put_text(&out, " HTTP/1.1\r\nHost: ");
-    tr_put_text(&out, fetch->name);
-    tr_put_text(&out, "\r\nConnection: close\r\n\r\n");
-    fetch->request[out.size] = '\0';
+    put_head(&out, gather, fetch, narrow);
     start(gather, fetch);
     return true;
 }

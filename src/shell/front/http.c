@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "http/route.h"
 #include "shell/cluster.h"
+#include "shell/front/allow.h"
 #include "shell/front/batch.h"
 #include "shell/front/body.h"
 #include "shell/front/bulk.h"
@@ -13,6 +14,7 @@
 #include "shell/front/resp_find.h"
 #include "shell/front/told.h"
 #include "shell/front/views.h"
+#include "shell/front/words.h"
 #include "shell/peer/links.h"
 #include "shell/test_clock.h"
 
@@ -82,6 +84,11 @@ void tr_http_answer(struct tr_connection *connection, uint16_t number,
         *wants |= TR_WANT_AGAIN;
         *wants |= effect->of.answer.is_replayed ? TR_WANT_REPLAYED : 0;
         keep_reread(server, tr_connection_token(connection, number), &effect->of.answer.location);
+        return;
+    }
+    if (effect->kind == TR_EFFECT_ANSWER_TIMER && connection->rights != NULL &&
+        !tr_node_sees(server->daemon->node, effect->of.timer.ref, &connection->rights->narrow)) {
+        tr_http_refuse(connection, number, 403, TR_ALLOW_NO_TIMER);
         return;
     }
     tr_answer_from_effect(answer, server->daemon->node, effect, *wants);
@@ -213,7 +220,32 @@ static bool wants_json(struct tr_connection *connection, const char *bytes)
     return false;
 }
 
-static void ask_node(struct tr_connection *connection, uint16_t number, const char *bytes)
+void tr_http_refuse_result(struct tr_connection *connection, uint16_t number, enum tr_result result)
+{
+    struct tr_problem problem;
+    struct tr_answer *answer = &connection->server->answer;
+    struct tr_words words = tr_words_of(result);
+    tr_words_problem(&problem, connection->server->daemon->node, result);
+    if (words.detail == NULL)
+        tr_answer_status(answer, words.status);
+    else
+        tr_answer_problem(answer, &problem, NULL);
+    tr_http_render(connection, number);
+}
+
+/* What the client wants, too, where the timer was read first. */
+static bool is_met(const struct tr_condition *wanted, const struct tr_condition *found)
+{
+    bool is_there = found->when == TR_WHEN_SAME;
+    bool is_same = wanted->version == found->version && wanted->sequence == found->sequence &&
+                   wanted->attempt == found->attempt && wanted->is_dead == found->is_dead;
+    return wanted->when == TR_WHEN_ANY || (wanted->when == TR_WHEN_ABSENT && !is_there) ||
+           (wanted->when == TR_WHEN_THERE && is_there) ||
+           (wanted->when == TR_WHEN_SAME && is_there && is_same);
+}
+
+void tr_http_ask(struct tr_connection *connection, uint16_t number, const char *bytes,
+                 const struct tr_condition *condition)
 {
     struct tr_server *server = connection->server;
     struct tr_api_request *route = &server->route;
@@ -225,6 +257,12 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
     event.of.request.timer = route->timer;
     event.of.request.query = &route->query;
     read_condition(connection, number, bytes, &event);
+    if (condition != NULL && !is_met(&event.of.request.condition, condition)) {
+        tr_http_refuse_result(connection, number, TR_CONDITION_FAILED);
+        return;
+    }
+    if (condition != NULL)
+        event.of.request.condition = *condition;
     if (route->kind == TR_API_READ && route->wants_now)
         connection->wants[number % TR_UNDER_WAY_MAX] |= TR_WANT_NOW;
     if (route->kind == TR_API_CREATE || route->kind == TR_API_REPLACE) {
@@ -240,6 +278,11 @@ static void ask_node(struct tr_connection *connection, uint16_t number, const ch
         }
         read_trace(connection, bytes, &server->body.own);
         server->body.own.name = route->name.text != NULL ? route->name : server->body.own.name;
+        if (!tr_allow_timer(connection, &server->body, &problem)) {
+            tr_answer_problem(&server->answer, &problem, NULL);
+            tr_http_render(connection, number);
+            return;
+        }
         event.of.request.body = &server->body;
         event.of.request.key = tr_http_header(&connection->http, bytes, TR_HTTP_IDEMPOTENCY_KEY);
         if (event.of.request.key.text == NULL)
@@ -352,6 +395,8 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     if (!connection->http.keeps_alive || server->is_draining)
         kind |= TR_KIND_CLOSE;
     uint16_t number = tr_connection_begin(connection, kind);
+    if (what != TR_API_REFUSED && !tr_allow_request(connection, number, bytes))
+        return;
     switch (what) {
     case TR_API_CREATE:
     case TR_API_REPLACE:
@@ -369,7 +414,7 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
                  !tr_node_is_alone(daemon->node))
             tr_gather_page(daemon->gather, tr_connection_token(connection, number), &server->route);
         else
-            ask_node(connection, number, bytes);
+            tr_http_ask(connection, number, bytes, NULL);
         return;
     case TR_API_CANCEL_ALL:
     case TR_API_REDRIVE_ALL:
@@ -403,6 +448,10 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
         break;
     case TR_API_METRICS:
         tr_answer_metrics(&server->answer, daemon->node, &daemon->metrics);
+        tr_metrics_head(&server->answer.body, "tryst_auth_failures_total", "counter",
+                        "Tokens that were shown and are none.");
+        tr_metrics_sample(&server->answer.body, "tryst_auth_failures_total", NULL,
+                          daemon->auth.failures);
         tr_resp_put_counts(&server->answer.body, server);
         break;
     case TR_API_CLUSTER:

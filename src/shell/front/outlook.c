@@ -83,6 +83,7 @@ static struct tr_outlook *begin(struct tr_connection *connection, uint16_t numbe
     }
     tr_tour_init(&outlook->tour, connection, number);
     keep_query(outlook, &server->route);
+    outlook->query.narrow = &outlook->tour.rights.narrow;
     outlook->asks_others = server->route.wants_cluster && !tr_node_is_alone(server->daemon->node);
     return outlook;
 }
@@ -169,9 +170,12 @@ static void ask_others_ahead(struct tr_outlook *outlook)
 }
 
 /* Counts that were made a moment ago, of the same stretches of time. */
-static bool is_known(const struct tr_server *server, tr_wall_ms from_ms)
+static bool is_known(const struct tr_server *server, const struct tr_outlook *outlook)
 {
     const struct tr_counted *counted = &server->counted;
+    tr_wall_ms from_ms = outlook->ahead.from_ms;
+    if (outlook->tour.rights.narrow.count > 0)
+        return false; /* it is of all timers */
     uint64_t age_ms = uv_now(&server->daemon->loop) - counted->at_ms;
     return counted->at_ms > 0 && counted->ahead.from_ms == from_ms &&
            (age_ms < AGE_MS || age_ms * 1000 < AGE_TIMES * counted->took_us);
@@ -444,7 +448,7 @@ static bool run_first(struct tr_server *server)
 {
     struct tr_outlook *outlook = server->outlooks;
     struct tr_node *node = server->daemon->node;
-    bool is_known_already = !outlook->is_list && is_known(server, outlook->ahead.from_ms);
+    bool is_known_already = !outlook->is_list && is_known(server, outlook);
     bool goes_on = false;
     if (is_known_already) {
         outlook->ahead = server->counted.ahead;
@@ -455,7 +459,7 @@ static bool run_first(struct tr_server *server)
                 ? tr_node_find_next(node, &outlook->query, &outlook->cursor, &outlook->nexts)
                 : tr_node_count_ahead(node, &outlook->query, &outlook->cursor, &outlook->ahead);
         outlook->took_us += tr_clock_us(CLOCK_MONOTONIC) - before_us;
-        if (!goes_on && !outlook->is_list)
+        if (!goes_on && !outlook->is_list && outlook->tour.rights.narrow.count == 0)
             end_count(server, outlook);
     }
     if (!goes_on) {

@@ -51,8 +51,15 @@ static void put_settings(struct tr_answer *answer, const struct tr_daemon *daemo
 {
     uint8_t body[512];
     struct tr_writer out = tr_writer_on(body, sizeof body);
-    tr_put_text(&out, "{\"version\":\"" TRYST_VERSION "\",\"node\":");
-    tr_put_json_string(&out, tr_node_address(daemon->node));
+    if (!daemon->auth.is_on) { /* else that is for those who are known */
+        tr_put_text(&out, "{\"version\":\"" TRYST_VERSION "\",\"node\":");
+        tr_put_json_string(&out, tr_node_address(daemon->node));
+        tr_put_text(&out, ",");
+    } else {
+        tr_put_text(&out, "{");
+    }
+    tr_put_text(&out, "\"wants-token\":");
+    tr_put_text(&out, daemon->auth.is_on ? "true" : "false");
     tr_put_text(&out, ",\"read-only\":");
     tr_put_text(&out, daemon->config.is_page_read_only ? "true}\n" : "false}\n");
     tr_answer_json(answer, (struct tr_span){(const char *)body, out.size}, TR_SPAN(""));

@@ -135,7 +135,7 @@ static bool is_paused(const struct tr_connection *connection)
 {
     size_t most = connection->server->unread > UNREAD_ALL ? UNREAD_EACH : UNREAD_MAX;
     return connection->is_closing || connection->resp->is_again || connection->resp->is_blocked ||
-           unread(connection) > most;
+           connection->is_slowed || unread(connection) > most;
 }
 
 /* In Redis's words. */

@@ -2,6 +2,8 @@
 #include "shell/front/resp_find.h"
 
 #include "base/hash.h"
+#include "shell/front/allow.h"
+#include "shell/front/resp_wait.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -138,6 +140,24 @@ static bool has_good_keys(const struct tr_resp_call *call)
     return true;
 }
 
+/* What is held against it by the token that was shown; NULL: nothing. One that waits for other
+ * nodes is run again, and was allowed. */
+static const char *find_refusal(const struct tr_resp_call *call)
+{
+    const struct tr_resp_verb *verb = call->verb;
+    uint32_t first = (uint32_t)verb->first;
+    uint32_t last = verb->last >= 0 ? (uint32_t)verb->last : call->count - (uint32_t)-verb->last;
+    bool has_keys = verb->first > 0 && first < call->count && last >= first;
+    bool shows_some = strcmp(verb->name, "scan") == 0 || strcmp(verb->name, "keys") == 0;
+    if (!call->daemon->auth.is_on || (call->wait != NULL && call->wait->asked_count > 0))
+        return NULL;
+    last = last < call->count ? last : call->count - 1;
+    return tr_allow_command(call->connection, verb->flags,
+                            has_keys ? &call->arguments[first] : NULL,
+                            has_keys ? last - first + 1 : 0, (uint32_t)(has_keys ? verb->step : 1),
+                            !has_keys && !shows_some);
+}
+
 /* Lines of HTTP among commands: a page in somebody's browser, or a server that was talked into it,
  * sends commands in the body of a request. */
 static bool is_smuggled(struct tr_span name)
@@ -148,6 +168,7 @@ static bool is_smuggled(struct tr_span name)
 void tr_resp_call(struct tr_resp_call *call)
 {
     struct tr_server *server = call->connection->server;
+    const char *refusal = NULL;
     if (call->verb == NULL)
         call->verb = tr_resp_find(server, call->arguments, call->count);
     if (call->verb == NULL && is_smuggled(call->arguments[0])) {
@@ -170,6 +191,8 @@ void tr_resp_call(struct tr_resp_call *call)
         tr_resp_put_error(call->out, "ERR a key is longer than 65536 bytes");
     else if (!tr_node_is_replayed(call->daemon->node) && strstr(call->verb->flags, LOADING) == NULL)
         tr_resp_put_error(call->out, "LOADING Redis is loading the dataset in memory");
+    else if ((refusal = find_refusal(call)) != NULL)
+        tr_resp_put_error(call->out, refusal);
     else
         call->verb->run(call);
 }

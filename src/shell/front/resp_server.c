@@ -2,6 +2,7 @@
 /* Commands that are about the connection and the server, as clients insist on them. */
 #include "base/integer.h"
 #include "resp/glob.h"
+#include "shell/front/allow.h"
 #include "shell/front/resp_ask.h"
 
 #include <arpa/inet.h>
@@ -55,6 +56,8 @@ void tr_resp_reset(struct tr_resp_call *call)
     session->mode = TR_RESP_ANSWERS;
     session->out.is_third = false;
     session->is_operator = false;
+    if (call->daemon->auth.is_on)
+        tr_allow_none(call->connection);
     set_text(&session->name, (struct tr_span){NULL, 0});
     tr_resp_put_simple(call->out, "RESET");
 }
@@ -96,21 +99,32 @@ static bool is_secret(struct tr_span secret, struct tr_span given)
 }
 
 /* There are no users but the one, who needs no password; with the cluster's secret it may do what
- * operators do. */
+ * operators do. Where there are tokens, one of them is the password, whatever the user. */
 static bool knows(struct tr_resp_call *call, struct tr_span user, struct tr_span password)
 {
     const char *text = call->daemon->config.secret;
     struct tr_span secret = {text, strlen(text)};
-    if (!tr_span_equals(user, TR_SPAN("default")))
-        return false;
-    if (secret.size > 0)
+    bool has_tokens = call->daemon->auth.is_on;
+    bool is_usual = tr_span_equals(user, TR_SPAN("default"));
+    if (is_usual && secret.size > 0)
         call->session->is_operator = is_secret(secret, password);
-    return secret.size == 0 || call->session->is_operator;
+    if (!has_tokens)
+        return is_usual && (secret.size == 0 || call->session->is_operator);
+    if (call->session->is_operator) {
+        tr_allow_all(call->connection);
+        return true;
+    }
+    if (tr_allow_session(call->connection, password)) {
+        call->session->is_operator = call->connection->rights->is_admin;
+        return true;
+    }
+    tr_allow_slow(call->connection);
+    return false;
 }
 
 void tr_resp_auth(struct tr_resp_call *call)
 {
-    bool has_secret = call->daemon->config.secret[0] != '\0';
+    bool has_secret = call->daemon->config.secret[0] != '\0' || call->daemon->auth.is_on;
     struct tr_span user = call->count == 2 ? TR_SPAN("default") : call->arguments[1];
     if (call->count > 3)
         tr_resp_put_error(call->out, TR_RESP_SYNTAX);

@@ -31,7 +31,8 @@ struct filter {
 /* Puts out a key if it is meant. */
 static bool put_key(struct tr_resp_call *call, struct tr_span key, struct filter *filter)
 {
-    if (filter->is_other || filter->steps == 0)
+    const struct tr_rights *rights = call->connection->rights;
+    if (filter->is_other || filter->steps == 0 || (rights != NULL && !tr_rights_key(rights, key)))
         return false;
     filter->steps += KEY_STEPS;
     if (filter->pattern.text != NULL && !tr_glob_matches(filter->pattern, key, &filter->steps))

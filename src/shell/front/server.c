@@ -2,6 +2,7 @@
 /* Listening, and the connections as a whole: which are idle, which are to close. */
 #include "shell/front/server.h"
 
+#include "shell/front/allow.h"
 #include "shell/front/batch.h"
 #include "shell/front/bulk.h"
 #include "shell/front/front.h"
@@ -33,7 +34,8 @@ void tr_server_answer(struct tr_server *server, const struct tr_effect *effect)
     if (connection == NULL)
         return; /* the client is gone */
     uint16_t number = (uint16_t)(token >> 20);
-    if (tr_batch_hear(connection, number, effect) || tr_bulk_hear(connection, number, effect))
+    if (tr_batch_hear(connection, number, effect) || tr_bulk_hear(connection, number, effect) ||
+        tr_allow_hear(connection, number, effect))
         return;
     tr_http_answer(connection, number, effect);
 }
@@ -112,12 +114,19 @@ static void welcome(struct tr_listener *listener, int file)
 bool tr_server_take(struct tr_server *server, int file, const struct tr_connection *from)
 {
     struct tr_connection *connection = take(server, file, &tr_front_calls);
-    (void)from;
-    if (connection != NULL && !tr_resp_open(connection)) {
+    if (connection == NULL)
+        return false;
+    if (!tr_resp_open(connection)) {
         tr_connection_close(connection);
         return false;
     }
-    return connection != NULL;
+    if (from->rights != NULL) {
+        tr_allow_all(connection);
+        tr_rights_copy(connection->rights, from->rights);
+        memcpy(connection->rights_hash, from->rights_hash, sizeof connection->rights_hash);
+        connection->rights->token = 0; /* which has been asked for one request already */
+    }
+    return true;
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
@@ -265,6 +274,7 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon)
     uv_timer_init(&daemon->loop, &server->batches_again);
     uv_timer_init(&daemon->loop, &server->bulks_again);
     uv_timer_init(&daemon->loop, &server->outlooks_again);
+    tr_allow_open(server);
     return server;
 }
 
@@ -317,6 +327,7 @@ void tr_server_close(struct tr_server *server)
         tr_connection_close(server->oldest.next);
     tr_batches_run(server); /* they are over */
     tr_outlooks_close(server);
+    tr_allow_close(server);
     uv_timer_stop(&server->sweep);
     uv_close((uv_handle_t *)&server->sweep, NULL);
     uv_timer_stop(&server->batches_again);

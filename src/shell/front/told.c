@@ -68,21 +68,36 @@ static void put_pop(struct tr_writer *out, const struct tr_node *node,
     tr_put_text(out, "}");
 }
 
+/* The next that the client may see. */
+static const struct tr_pop_told *next_seen(const struct tr_daemon *daemon, size_t *at,
+                                           enum tr_pop_state state, const struct tr_rights *rights)
+{
+    const struct tr_pop_told *pop = NULL;
+    struct tr_tag tags[TR_TAGS_MAX];
+    while ((pop = tr_pop_ring_next(daemon->pops, at, state)) != NULL) {
+        for (unsigned i = 0; i < pop->tag_count; i++)
+            tags[i] = (struct tr_tag){.name = pop->tags[i]};
+        if (tr_rights_timer(rights, tags, pop->tag_count, pop->name))
+            return pop;
+    }
+    return NULL;
+}
+
 /* The objects, with commas between them; freed by the caller. */
 static char *list_own(struct tr_daemon *daemon, enum tr_pop_state state, uint32_t limit,
-                      size_t *size)
+                      const struct tr_rights *rights, size_t *size)
 {
     size_t cap = 1;
     size_t at = 0;
     const struct tr_pop_told *pop = NULL;
-    for (uint32_t i = 0; i < limit && (pop = tr_pop_ring_next(daemon->pops, &at, state)); i++)
+    for (uint32_t i = 0; i < limit && (pop = next_seen(daemon, &at, state, rights)); i++)
         cap += bound_of(pop);
     char *bytes = malloc(cap);
     if (bytes == NULL)
         abort();
     struct tr_writer out = tr_writer_on(bytes, cap);
     at = 0;
-    for (uint32_t i = 0; i < limit && (pop = tr_pop_ring_next(daemon->pops, &at, state)); i++) {
+    for (uint32_t i = 0; i < limit && (pop = next_seen(daemon, &at, state, rights)); i++) {
         tr_put_text(&out, i > 0 ? "," : "");
         put_pop(&out, daemon->node, pop);
     }
@@ -184,7 +199,8 @@ void tr_told_begin(struct tr_connection *connection, uint16_t number)
     told->tour.hear = hear;
     told->tour.finish = finish;
     told->limit = route->query.limit;
-    told->list = list_own(server->daemon, state, route->query.limit, &told->size);
+    told->list =
+        list_own(server->daemon, state, route->query.limit, &told->tour.rights, &told->size);
     int size =
         snprintf(told->line, sizeof told->line, "GET /pops?limit=%u%s", told->limit, states[state]);
     told->tour.line = (struct tr_span){told->line, (size_t)size};

@@ -34,7 +34,8 @@ static void ask_next(struct tr_tour *tour)
         tour->place = place == UINT16_MAX ? place : (uint16_t)(place + 1);
         if (place == UINT16_MAX)
             break;
-        if (tr_gather_ask(gather, tour->token, place, tour->line, on_done, tour))
+        if (tr_gather_ask(gather, tour->token, place, tour->line, &tour->rights.narrow, on_done,
+                          tour))
             return;
         tour->unheard++;
     }
@@ -46,6 +47,9 @@ void tr_tour_init(struct tr_tour *tour, struct tr_connection *connection, uint16
     tour->server = connection->server;
     tour->token = tr_connection_token(connection, number);
     tour->number = number;
+    tr_rights_all(&tour->rights);
+    if (connection->rights != NULL)
+        tr_rights_copy(&tour->rights, connection->rights);
 }
 
 void tr_tour_begin(struct tr_tour *tour, bool asks_others)

@@ -8,7 +8,7 @@
 #ifndef TR_SHELL_FRONT_TOUR_H
 #define TR_SHELL_FRONT_TOUR_H
 
-#include "base/span.h"
+#include "shell/auth.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,9 +23,10 @@ struct tr_tour {
     struct tr_server *server;
     uint64_t token; /* of the request */
     uint16_t number;
-    uint16_t place;      /* of the node that is asked next */
-    uint32_t unheard;    /* nodes that did not answer */
-    struct tr_span line; /* of the request, without its version; the caller keeps it */
+    uint16_t place;          /* of the node that is asked next */
+    uint32_t unheard;        /* nodes that did not answer */
+    struct tr_rights rights; /* of the client */
+    struct tr_span line;     /* of the request, without its version; the caller keeps it */
     /* What a node has answered; it is gone afterwards. */
     void (*hear)(struct tr_tour *tour, struct tr_span body);
     /* All have; NULL: the client is gone. The tour's memory may go. */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a client may ask for: its token is looked up, each request held against it.
+ *
+ * Whoever is narrowed to some timers may change one only if it is one of them: such a request reads
+ * the timer first, and is then done on condition that it is still as it was.
+ *
+ * Owns:    requests that wait for that, connections that are slowed after a token that is none.
+ */
+#ifndef TR_SHELL_FRONT_ALLOW_H
+#define TR_SHELL_FRONT_ALLOW_H
+
+#include "shell/front/connection.h"
+
+#define TR_ALLOW_NO_TIMER "this timer is not one that the token is for"
+
+/* Whether the request that was read, of server->route, may be done. False: it has been answered,
+ * or, if it is to be looked at first, will be handed to `resume`. */
+bool tr_allow_request(struct tr_connection *connection, uint16_t number, const char *bytes);
+
+/* An answer to a look: it was, and nobody else needs it. */
+bool tr_allow_hear(struct tr_connection *connection, uint16_t number,
+                   const struct tr_effect *effect);
+/* Once a turn: requests that were looked at go on. */
+void tr_allow_run(struct tr_server *server);
+
+/* Whether a timer may be set with these tags and this name, and there may be one more of them. */
+bool tr_allow_timer(const struct tr_connection *connection, const struct tr_timer_body *body,
+                    struct tr_problem *problem);
+
+/* The rights that a command of RESP may have; NULL: all. Sets them, by a token; false: there is
+ * none such. */
+bool tr_allow_session(struct tr_connection *connection, struct tr_span secret);
+void tr_allow_all(struct tr_connection *connection);
+void tr_allow_none(struct tr_connection *connection);
+/* What is said against a command; NULL: nothing. */
+const char *tr_allow_command(struct tr_connection *connection, const char *flags,
+                             const struct tr_span *keys, uint32_t count, uint32_t step,
+                             bool is_of_all);
+
+/* Nothing more is read of it for a moment. */
+void tr_allow_slow(struct tr_connection *connection);
+
+/* The tokens are others: sessions whose token is gone end. */
+void tr_allow_reloaded(struct tr_server *server);
+void tr_allow_open(struct tr_server *server);
+void tr_allow_close(struct tr_server *server);
+
+#endif
