@@ -190,6 +190,15 @@ static bool read_options(int argc, char **argv, struct bench *bench, enum tr_exi
     return step == TR_OPTIONS_DONE;
 }
 
+/* Its connections are watched all at once, and none of them knows of TLS. */
+static bool is_secure(void)
+{
+    if (tr_credentials_ca() == NULL)
+        return false;
+    tr_failure("bench", "measures without TLS: leave --ca and TRYST_CA out");
+    return true;
+}
+
 enum tr_exit tr_command_bench(int argc, char **argv)
 {
     struct bench bench = {.count = 20000, .connections = 64};
@@ -197,7 +206,7 @@ enum tr_exit tr_command_bench(int argc, char **argv)
     double seconds = 0;
     if (!read_options(argc, argv, &bench, &status))
         return status;
-    if (!open_connections(&bench))
+    if (is_secure() || !open_connections(&bench))
         return TR_EXIT_FAILED;
     if (!run(&bench, false, &seconds))
         return tr_failure("bench", "the node stopped answering");

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "cli/credentials.h"
+#include "cli/secure.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 void tr_channel_close(struct tr_channel *channel)
 {
     if (channel->file >= 0)
-        close(channel->file);
+        tr_secure_close(channel->file);
     free(channel->out);
     free(channel->in);
     *channel = (struct tr_channel){.file = -1};
@@ -67,7 +68,7 @@ bool tr_channel_send(struct tr_channel *channel)
 {
     size_t at = 0;
     while (at < channel->out_size) {
-        ssize_t sent = send(channel->file, channel->out + at, channel->out_size - at, MSG_NOSIGNAL);
+        ssize_t sent = tr_secure_send(channel->file, channel->out + at, channel->out_size - at);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent <= 0)
@@ -95,8 +96,8 @@ static bool fill(struct tr_channel *channel, size_t size)
             channel->in_cap = channel->in_size + wanted;
             channel->in = tr_reallocate(channel->in, channel->in_cap, 1);
         }
-        ssize_t got = recv(channel->file, channel->in + channel->in_size,
-                           channel->in_cap - channel->in_size, 0);
+        ssize_t got = tr_secure_receive(channel->file, channel->in + channel->in_size,
+                                        channel->in_cap - channel->in_size);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)

@@ -26,6 +26,7 @@ static const char general[] =
     "  help       help on a command: tryst help place\n"
     "\n"
     "  --token-file FILE  of any command: shows nodes the token in it (TRYST_TOKEN_FILE)\n"
+    "  --ca FILE          of any command: asks nodes by TLS, and checks them by FILE (TRYST_CA)\n"
     "  --help     this text\n"
     "  --version  the version\n"
     "\n"

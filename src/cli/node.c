@@ -2,6 +2,7 @@
 #include "cli/node.h"
 
 #include "cli/credentials.h"
+#include "cli/secure.h"
 
 #include "http/http.h"
 #include "wire/json.h"
@@ -73,6 +74,13 @@ static int connect_to(const char *command, const char *address, time_t patience_
         }
     }
     freeaddrinfo(found);
+    const char *why = NULL;
+    if (file >= 0 && tr_credentials_ca() != NULL &&
+        !tr_secure_begin(file, host, tr_credentials_ca(), &why)) {
+        tr_failure(command, "no TLS with %s: %s", address, why);
+        close(file);
+        return -1;
+    }
     if (file < 0)
         tr_failure(command, "cannot reach %s: %s; is trystd running there? (--node, TRYST_NODE)",
                    address, strerror(fault));
@@ -87,7 +95,7 @@ int tr_node_connect(const char *command, const char *address)
 static bool send_all(int file, const char *bytes, size_t size)
 {
     while (size > 0) {
-        ssize_t sent = send(file, bytes, size, MSG_NOSIGNAL);
+        ssize_t sent = tr_secure_send(file, bytes, size);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent <= 0)
@@ -127,7 +135,7 @@ static bool read_reply(int file, struct tr_reply *reply)
             cap = cap * 2 + 65536;
             reply->bytes = tr_reallocate(reply->bytes, cap, 1);
         }
-        ssize_t got = recv(file, reply->bytes + size, cap - size - 1, 0);
+        ssize_t got = tr_secure_receive(file, reply->bytes + size, cap - size - 1);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -170,7 +178,7 @@ bool tr_node_ask(const char *command, const char *address, const char *request, 
                    errno == EAGAIN ? "it takes too long" : "the connection broke");
     if (!is_answered)
         tr_reply_free(reply);
-    close(file);
+    tr_secure_close(file);
     return is_answered;
 }
 
@@ -187,10 +195,10 @@ static bool answers(const char *address)
     static const char request[] = "GET /livez HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n";
     char byte;
     int file = connect_to(NULL, address, LIST_PATIENCE_S);
-    bool is_there =
-        file >= 0 && send_all(file, request, sizeof request - 1) && recv(file, &byte, 1, 0) == 1;
+    bool is_there = file >= 0 && send_all(file, request, sizeof request - 1) &&
+                    tr_secure_receive(file, &byte, 1) == 1;
     if (file >= 0)
-        close(file);
+        tr_secure_close(file);
     return is_there;
 }
 

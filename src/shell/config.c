@@ -31,6 +31,7 @@ enum type {
     TYPE_UNKNOWN, /* refuse or ignore */
     TYPE_WEBHOOK, /* a file of secrets, and perhaps before it whom they are for */
     TYPE_TRACE,   /* new or parent */
+    TYPE_TLS,     /* off, accept or require */
     TYPE_UNUSED,  /* the original's; accepted */
 };
 
@@ -64,6 +65,11 @@ static const struct row rows[] = {
     NUMBER("resp", "bind-port", resp_port, 1, 65535),
     {"auth", "tokens-file", TYPE_TEXT, AT(tokens_file), 1, TR_CONFIG_TEXT - 1},
     {"auth", "open-probes", TYPE_YES, AT(has_open_probes), 0, 0},
+    {"tls", "cert", TYPE_TEXT, AT(tls_cert), 1, TR_CONFIG_TEXT - 1},
+    {"tls", "key", TYPE_TEXT, AT(tls_key), 1, TR_CONFIG_TEXT - 1},
+    {"tls", "client-ca", TYPE_TEXT, AT(tls_ca), 1, TR_CONFIG_TEXT - 1},
+    {"tls", "clients", TYPE_TLS, AT(tls_clients), 0, 0},
+    {"tls", "peers", TYPE_TLS, AT(tls_peers), 0, 0},
     {"ui", "enabled", TYPE_YES, AT(has_page), 0, 0},
     {"ui", "read-only", TYPE_YES, AT(is_page_read_only), 0, 0},
     {"cluster", "localhost", TYPE_TEXT, AT(localhost), 1, 240},
@@ -284,6 +290,19 @@ static void add_webhook(struct loader *loader, const char *text)
         webhook->origin[--size] = '\0';
 }
 
+static void set_tls(struct loader *loader, const struct row *row, const char *text)
+{
+    static const char *const names[] = {"off", "accept", "require"};
+    for (uint64_t i = 0; i < 3; i++) {
+        if (strcmp(text, names[i]) != 0)
+            continue;
+        memcpy((char *)loader->config + row->offset, &i, sizeof i);
+        loader->config->has_tls_clients |= row->offset == AT(tls_clients);
+        return;
+    }
+    fault(loader, "%s must be off, accept or require, not '%.64s'", row->key, text);
+}
+
 static void set_value(struct loader *loader, const struct row *row, const char *text)
 {
     switch (row->type) {
@@ -326,6 +345,9 @@ static void set_value(struct loader *loader, const struct row *row, const char *
         loader->config->is_trace_kept = strcmp(text, "parent") == 0;
         if (!loader->config->is_trace_kept && strcmp(text, "new") != 0)
             fault(loader, "trace must be new or parent, not '%.64s'", text);
+        return;
+    case TYPE_TLS:
+        set_tls(loader, row, text);
         return;
     case TYPE_WEBHOOK:
         add_webhook(loader, text);

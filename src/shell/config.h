@@ -23,6 +23,13 @@
 #define TR_CONFIG_SOURCE   256
 #define TR_CONFIG_WEBHOOKS 16
 
+/* Whether TLS is spoken. */
+enum tr_tls_mode {
+    TR_TLS_OFF,
+    TR_TLS_TAKEN, /* beside plain connections */
+    TR_TLS_REQUIRED,
+};
+
 /* Another node, or this one, and what becomes of it. */
 struct tr_config_node {
     char address[TR_CONFIG_ADDRESS];
@@ -55,6 +62,14 @@ struct tr_config {
     /* [auth] */
     char tokens_file[TR_CONFIG_TEXT]; /* empty: there is none, and everything is open */
     bool has_open_probes;
+
+    /* [tls] */
+    char tls_cert[TR_CONFIG_TEXT]; /* empty: there is none, and no TLS */
+    char tls_key[TR_CONFIG_TEXT];
+    char tls_ca[TR_CONFIG_TEXT];
+    uint64_t tls_clients; /* enum tr_tls_mode, */
+    uint64_t tls_peers;   /* likewise */
+    bool has_tls_clients; /* it was said */
 
     /* [ui] */
     bool has_page;

@@ -144,6 +144,21 @@ static void read_webhook(struct completion *completion, struct tr_config_webhook
         close(file);
 }
 
+/* Whoever gives a certificate wants it used. */
+static void complete_tls(struct completion *completion)
+{
+    struct tr_config *config = completion->config;
+    bool has_cert = config->tls_cert[0] != '\0';
+    if (has_cert != (config->tls_key[0] != '\0'))
+        fault(completion, "[tls] cert and key belong together: one of them is missing");
+    if (has_cert && !config->has_tls_clients)
+        config->tls_clients = TR_TLS_TAKEN;
+    if (!has_cert && (config->tls_clients != TR_TLS_OFF || config->tls_peers != TR_TLS_OFF))
+        fault(completion, "[tls] clients and peers need cert and key");
+    if (config->tls_peers != TR_TLS_OFF && config->tls_ca[0] == '\0')
+        fault(completion, "[tls] peers needs client-ca: by it nodes check each other");
+}
+
 static void check(struct completion *completion)
 {
     struct tr_config *config = completion->config;
@@ -176,6 +191,7 @@ static void check(struct completion *completion)
         fault(completion, "[limits] body must not be less than [limits] opaque");
     complete_nodes(completion);
     read_secret(completion);
+    complete_tls(completion);
     if (completion->config->tokens_file[0] != '\0' && completion->config->node_count > 1 &&
         completion->config->secret[0] == '\0')
         fault(completion,

@@ -18,6 +18,7 @@
 #include "shell/peer/links.h"
 #include "shell/pops.h"
 #include "shell/test_clock.h"
+#include "shell/tls.h"
 #include "shell/view.h"
 #include "shell/zones.h"
 
@@ -360,6 +361,44 @@ static void fill_node_config(const struct tr_config *config, struct tr_node_conf
                          : (uint16_t)(hash & 1023);
 }
 
+/* ---- TLS ---- */
+
+/* The certificates are read anew; connections that were made by those before go on. False: they
+ * cannot be, and those before stay. */
+static bool load_tls(struct tr_daemon *daemon, const struct tr_config *config)
+{
+    struct tr_tls_files files = {config->tls_cert, config->tls_key, config->tls_ca};
+    struct tr_tls_context *server = NULL;
+    struct tr_tls_context *client = NULL;
+    if (config->tls_cert[0] != '\0') {
+        server = tr_tls_context_server(&files);
+        client = server == NULL ? NULL : tr_tls_context_client(&files);
+        if (client == NULL) {
+            tr_tls_context_free(server);
+            return false;
+        }
+    }
+    tr_tls_context_free(daemon->tls_server);
+    tr_tls_context_free(daemon->tls_client);
+    daemon->tls_server = server;
+    daemon->tls_client = client;
+    return true;
+}
+
+/* Who knocks with what is no certificate, or with none that is known, shall not fill the log. */
+static void say_tls(struct tr_stream *stream, const char *why)
+{
+    struct tr_daemon *daemon = stream->all->owner;
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof address;
+    char text[64] = "a stranger";
+    daemon->metrics.tls_refused++;
+    if (getpeername(stream->file, (struct sockaddr *)&address, &size) == 0)
+        uv_ip_name((const struct sockaddr *)&address, text, sizeof text);
+    if (tr_say_may(&daemon->tls_lines, uv_now(&daemon->loop)))
+        tr_say(TR_WARNING, "TLS with %s was refused: %s", text, why);
+}
+
 /* ---- signals ---- */
 
 static void reload(struct tr_daemon *daemon)
@@ -377,6 +416,16 @@ static void reload(struct tr_daemon *daemon)
     if (tr_auth_load(&daemon->auth, &config) > 0) { /* which has said what is wrong */
         tr_say(TR_ERROR, "the tokens from before stay in force");
         daemon->metrics.config_faults = 1;
+    }
+    if (!load_tls(daemon, &config)) {
+        tr_say(TR_ERROR, "the certificates from before stay in force");
+        daemon->metrics.config_faults = 1;
+    } else {
+        memcpy(now->tls_cert, config.tls_cert, sizeof now->tls_cert);
+        memcpy(now->tls_key, config.tls_key, sizeof now->tls_key);
+        memcpy(now->tls_ca, config.tls_ca, sizeof now->tls_ca);
+        now->tls_clients = config.tls_clients;
+        now->tls_peers = config.tls_peers;
     }
     tr_allow_reloaded(daemon->server);
     memcpy(now->tokens_file, config.tokens_file, sizeof now->tokens_file);
@@ -530,6 +579,7 @@ static void say_left_out(struct tr_daemon *daemon, bool is_end)
     tr_say_left_out(&daemon->dead_lines, now_ms, is_end);
     tr_say_left_out(&daemon->discarded_lines, now_ms, is_end);
     tr_say_left_out(&daemon->failed_lines, now_ms, is_end);
+    tr_say_left_out(&daemon->tls_lines, now_ms, is_end);
 }
 
 static void on_lines(uv_timer_t *timer)
@@ -564,6 +614,7 @@ static void open_loop(struct tr_daemon *daemon)
     daemon->dead_lines = (struct tr_say_limit){.level = TR_WARNING, .what = "dead pops"};
     daemon->discarded_lines =
         (struct tr_say_limit){.level = TR_WARNING, .what = "failed pops that were given up"};
+    daemon->tls_lines = (struct tr_say_limit){.level = TR_WARNING, .what = "refusals by TLS"};
     daemon->failed_lines = (struct tr_say_limit){.level = TR_INFO, .what = "failed callbacks"};
     uv_timer_init(&daemon->loop, &daemon->lines);
     daemon->lines.data = daemon;
@@ -574,8 +625,10 @@ static void open_loop(struct tr_daemon *daemon)
 
 static bool open_parts(struct tr_daemon *daemon)
 {
-    static const struct tr_gather_calls calls = {
-        .has = tr_server_has, .answer = tr_server_answer_page, .refuse = tr_server_answer_problem};
+    static const struct tr_gather_calls calls = {.has = tr_server_has,
+                                                 .answer = tr_server_answer_page,
+                                                 .take_own = tr_server_take_own,
+                                                 .refuse = tr_server_answer_problem};
     if (!open_node(daemon) || !open_disk(daemon))
         return false;
     tr_view_choose(&daemon->config); /* the data directory is ours by now */
@@ -603,7 +656,10 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     if (sources->has_test_clock)
         tr_test_clock_start(daemon);
     open_loop(daemon);
-    if (tr_auth_load(&daemon->auth, config) > 0 || !open_parts(daemon) || !recover(daemon)) {
+    daemon->streams.owner = daemon;
+    daemon->streams.on_refused = say_tls;
+    if (tr_auth_load(&daemon->auth, config) > 0 || !load_tls(daemon, config) ||
+        !open_parts(daemon) || !recover(daemon)) {
         if (daemon->disk != NULL)
             tr_disk_forsake(daemon->disk);
         return 1;
@@ -614,6 +670,8 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
         tr_server_close(daemon->server);
         tr_gather_close(daemon->gather);
         tr_auth_free(&daemon->auth);
+        tr_tls_context_free(daemon->tls_server);
+        tr_tls_context_free(daemon->tls_client);
         tr_links_close(daemon->links);
         tr_caller_close(daemon->caller);
         tr_pop_ring_close(daemon->pops);

@@ -42,6 +42,8 @@ struct tr_daemon {
     struct tr_metrics metrics;
     struct tr_history history;
     struct tr_auth auth;
+    struct tr_tls_context *tls_server; /* NULL: there is no TLS */
+    struct tr_tls_context *tls_client; /* to other nodes */
     struct tr_node *node;
     struct tr_effects *effects;
     void (*carry_out)(struct tr_daemon *daemon, const struct tr_effect *effect);
@@ -57,6 +59,7 @@ struct tr_daemon {
     struct tr_say_limit dead_lines;
     struct tr_say_limit discarded_lines;
     struct tr_say_limit failed_lines;
+    struct tr_say_limit tls_lines;
     uv_timer_t watchdog;
     uv_timer_t lines; /* looks at how many were left out */
     struct tr_epochs epochs;

@@ -325,6 +325,8 @@ void tr_metrics_put(struct tr_writer *out, const struct tr_metrics *metrics,
     put_one(out, "tryst_connections", "gauge", "Open client connections.", metrics->connections);
     put_one(out, "tryst_connections_refused_total", "counter", "Connections over the limit.",
             metrics->connections_refused);
+    put_one(out, "tryst_tls_refused_total", "counter",
+            "Connections that TLS refused, ours or by the other end.", metrics->tls_refused);
     put_one(out, "tryst_config_faults", "gauge",
             "Faults of the last reload; above 0 the former configuration is in force.",
             metrics->config_faults);

@@ -6,6 +6,7 @@
 #include "shell/stream.h"
 
 #include "base/assert.h"
+#include "shell/tls.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -15,7 +16,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define DISCARDS_MAX 16 /* reads: who sends more than this after the end is not listening */
+#define RECORD_SIZE  17408 /* what a record of TLS takes at most, about */
+#define DISCARDS_MAX 16    /* reads: who sends more than this after the end is not listening */
 
 static void on_ready(uv_poll_t *poll, int status, int events);
 
@@ -84,15 +86,34 @@ static bool reserve_out(struct tr_stream *stream, size_t size)
     return true;
 }
 
-bool tr_stream_put(struct tr_stream *stream, const char *bytes, size_t size)
+static bool put_raw(struct tr_stream *stream, const char *bytes, size_t size)
 {
-    TR_ASSERT(!stream->is_closed);
     if (!reserve_out(stream, size))
         return false;
     memcpy(stream->out + stream->out_size, bytes, size);
     stream->out_size += size;
     mark_dirty(stream);
     return true;
+}
+
+/* What TLS wants on the wire. */
+static bool put_tls(struct tr_stream *stream)
+{
+    char bytes[RECORD_SIZE];
+    size_t size = 0;
+    while ((size = tr_tls_output(stream->tls, bytes, sizeof bytes)) > 0) {
+        if (!put_raw(stream, bytes, size))
+            return false;
+    }
+    return true;
+}
+
+bool tr_stream_put(struct tr_stream *stream, const char *bytes, size_t size)
+{
+    TR_ASSERT(!stream->is_closed);
+    if (stream->tls == NULL)
+        return put_raw(stream, bytes, size);
+    return size == 0 || (tr_tls_write(stream->tls, bytes, size) && put_tls(stream));
 }
 
 static bool receive(struct tr_stream *stream);
@@ -160,12 +181,70 @@ void tr_streams_flush(struct tr_streams *streams)
 
 /* ---- what the loop sees ---- */
 
+static void refuse_tls(struct tr_stream *stream)
+{
+    put_tls(stream); /* what is wrong, for the other end */
+    tr_stream_send_now(stream);
+    if (stream->all->on_refused != NULL)
+        stream->all->on_refused(stream, tr_tls_fault(stream->tls));
+    if (stream->is_shaking)
+        stream->calls->on_open(stream, false);
+    else
+        stream->calls->on_end(stream, true);
+}
+
+void tr_stream_feed(struct tr_stream *stream, const char *bytes, size_t size)
+{
+    enum tr_tls_state state = tr_tls_input(stream->tls, bytes, size);
+    if (state == TR_TLS_FAILED) {
+        refuse_tls(stream);
+        return;
+    }
+    if (!put_tls(stream)) {
+        stream->calls->on_end(stream, true);
+        return;
+    }
+    if (state == TR_TLS_READY && stream->is_shaking) {
+        stream->is_shaking = false;
+        stream->calls->on_open(stream, true);
+    }
+    /* All of it, also where the reader wants no more for now: nothing else would wake it later. */
+    char *buffer = stream->all->buffer;
+    size_t got = 0;
+    while (state == TR_TLS_READY && !stream->is_closed && stream->tls != NULL &&
+           (got = tr_tls_read(stream->tls, buffer, TR_STREAM_READ)) > 0)
+        stream->calls->on_bytes(stream, buffer, got);
+    if (!stream->is_closed && stream->tls != NULL && tr_tls_is_ended(stream->tls))
+        stream->calls->on_end(stream, false);
+}
+
+void tr_stream_secure(struct tr_stream *stream, struct tr_tls *tls)
+{
+    stream->tls = tls;
+    stream->is_shaking = stream->is_connecting;
+}
+
+struct tr_tls *tr_stream_take_tls(struct tr_stream *stream)
+{
+    struct tr_tls *tls = stream->tls;
+    stream->tls = NULL;
+    return tls;
+}
+
+const char *tr_stream_fault(const struct tr_stream *stream)
+{
+    const char *fault = stream->tls != NULL ? tr_tls_fault(stream->tls) : "";
+    return fault[0] != '\0' ? fault : NULL;
+}
+
 /* True: there was something, and there may be more. */
 static bool receive(struct tr_stream *stream)
 {
     char *buffer = stream->all->buffer;
     ssize_t size = recv(stream->file, buffer, TR_STREAM_READ, 0);
-    if (size > 0)
+    if (size > 0 && stream->tls != NULL)
+        tr_stream_feed(stream, buffer, (size_t)size);
+    else if (size > 0)
         stream->calls->on_bytes(stream, buffer, (size_t)size);
     else if (size == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
         stream->calls->on_end(stream, size < 0);
@@ -181,7 +260,10 @@ static void end_connect(struct tr_stream *stream)
     stream->is_connecting = false;
     stream->is_reading = fault == 0;
     watch(stream);
-    stream->calls->on_open(stream, fault == 0);
+    if (fault == 0 && stream->is_shaking)
+        tr_stream_feed(stream, NULL, 0);
+    else
+        stream->calls->on_open(stream, fault == 0);
 }
 
 static void on_ready(uv_poll_t *poll, int status, int events)
@@ -265,8 +347,19 @@ bool tr_stream_connect(struct tr_stream *stream, struct tr_streams *all,
     return true;
 }
 
+/* The other end is told that this one ends. */
+static void end_tls(struct tr_stream *stream)
+{
+    if (stream->tls == NULL)
+        return;
+    tr_tls_end(stream->tls);
+    put_tls(stream);
+    tr_stream_send_now(stream);
+}
+
 void tr_stream_shut(struct tr_stream *stream)
 {
+    end_tls(stream);
     shutdown(stream->file, SHUT_WR);
 }
 
@@ -274,6 +367,9 @@ static void on_closed(uv_handle_t *handle)
 {
     struct tr_stream *stream = (struct tr_stream *)handle;
     release_out(stream);
+    if (stream->tls != NULL)
+        tr_tls_free(stream->tls);
+    stream->tls = NULL;
     stream->calls->on_gone(stream);
 }
 
@@ -301,6 +397,7 @@ void tr_stream_close(struct tr_stream *stream)
 {
     if (stream->is_closed)
         return;
+    end_tls(stream);
     tr_stream_detach(stream);
     discard_unread(stream);
     close(stream->file);

@@ -18,6 +18,7 @@
 #define TR_STREAM_INLINE 768
 
 struct tr_stream;
+struct tr_tls;
 
 /* Any of them may close the stream, or put into it. */
 struct tr_stream_calls {
@@ -35,6 +36,9 @@ struct tr_stream_calls {
 
 struct tr_streams {
     uv_loop_t *loop;
+    void *owner;
+    /* TLS did not come about, for this reason. NULL: nobody wants to know. */
+    void (*on_refused)(struct tr_stream *stream, const char *why);
     struct tr_stream *dirty; /* with something to send, in the order of their first put */
     struct tr_stream **dirty_end;
     char buffer[TR_STREAM_READ]; /* bytes just read, until on_bytes returns */
@@ -51,10 +55,12 @@ struct tr_stream {
     size_t out_size;
     size_t out_sent; /* of out_size */
     size_t out_cap;
-    uint64_t sent; /* bytes, ever */
+    uint64_t sent;      /* bytes, ever */
+    struct tr_tls *tls; /* NULL: plain; what is read and put is not what goes over the wire */
     int file;
     int watched; /* what the loop looks for */
     bool is_connecting;
+    bool is_shaking; /* hands, by TLS, on a stream that was connected from here */
     bool is_reading;
     bool is_blocked; /* the kernel takes no more for now */
     bool is_closed;
@@ -74,6 +80,16 @@ bool tr_stream_open(struct tr_stream *stream, struct tr_streams *all, int file,
 bool tr_stream_connect(struct tr_stream *stream, struct tr_streams *all,
                        const struct sockaddr *from, const struct sockaddr *to,
                        const struct tr_stream_calls *calls);
+
+/* From here on it speaks TLS; the stream owns what it is given. Of a stream that is to be connected
+ * on_open comes when hands are shaken. */
+void tr_stream_secure(struct tr_stream *stream, struct tr_tls *tls);
+/* Bytes off the wire that somebody has looked at, and that are TLS. */
+void tr_stream_feed(struct tr_stream *stream, const char *bytes, size_t size);
+/* It goes to somebody else, with the file of tr_stream_detach(). */
+struct tr_tls *tr_stream_take_tls(struct tr_stream *stream);
+/* What TLS had against it; NULL: nothing. */
+const char *tr_stream_fault(const struct tr_stream *stream);
 
 /* False: no memory for it. */
 bool tr_stream_put(struct tr_stream *stream, const char *bytes, size_t size);

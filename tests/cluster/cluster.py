@@ -12,11 +12,15 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "integration"))
+from certificates import Authority  # noqa: E402
+
 TRYSTD = os.environ.get("TRYSTD", str(ROOT / "build" / "trystd"))
 TRYST = os.environ.get("TRYST", str(ROOT / "build" / "tryst"))
 SLOW = float(os.environ.get("TRYST_SLOW", "1"))  # sanitized builds get more patience
@@ -50,8 +54,15 @@ class Member:
         self.prefix: list[str] = []  # what runs it
         local = f"[http]\nbind-address = {self.host}\nbind-port = {cluster.port}\n[logging]\nlevel = 2\n[storage]\ndata-dir = {self.folder}/data\n{cluster.storage}"
         (self.folder / "chronos.conf").write_text(local)
-        (self.folder / "chronos_shared.conf").write_text(cluster.shared)
+        (self.folder / "chronos_shared.conf").write_text(cluster.shared + self.tls("require" if os.environ.get("TRYST_TLS") else ""))
         self.configure([self])
+
+    def tls(self, peers: str, host: str = "") -> str:
+        """What a node's configuration says of TLS with other nodes; nothing if it is not to be spoken."""
+        if not peers:
+            return ""
+        cert, key = self.cluster.authority().sign(f"node-{self.host}", host or self.host)
+        return f"[tls]\ncert = {cert}\nkey = {key}\nclient-ca = {self.cluster.authority().cert}\npeers = {peers}\n"
 
     def configure(self, nodes: list[Member], joining: list[Member] = [], leaving: list[Member] = []) -> None:
         lines = ["[cluster]", f"localhost = {self.address}"]
@@ -159,6 +170,12 @@ class Cluster:
         self.port = 7253
         self.members: list[Member] = []
         self.numbers = itertools.count(1)
+        self.certificates: Authority | None = None
+
+    def authority(self) -> Authority:
+        if self.certificates is None:
+            self.certificates = Authority(self.folder / "ca")
+        return self.certificates
 
     def add(self, count: int) -> list[Member]:
         made = [Member(self, next(self.numbers)) for _ in range(count)]

@@ -13,9 +13,9 @@
 
 #include "http/http.h"
 #include "shell/callback/caller.h"
-#include "shell/callback/tls.h"
 #include "shell/names.h"
 #include "shell/pops.h"
+#include "shell/tls.h"
 #include "wire/plan.h"
 #include "wire/uri.h"
 

@@ -63,10 +63,12 @@ struct tr_connection {
     uint64_t fresh_hash;                 /* this is that */
     struct tr_rights *rights; /* of who asks; NULL: not known, or nobody is asked who he is */
     uint8_t rights_hash[TR_TOKEN_HASH]; /* of a session's token */
-    bool is_slowed;                     /* nothing is read of it for a moment */
-    bool is_closing;                    /* after what is put out */
-    bool is_ended;                      /* the client sends no more, but may be reading */
-    bool is_last; /* it asked to close after the request under way: what follows is not read */
+    bool speaks_resp;                   /* whatever comes first on it */
+    bool is_own;     /* this process has made it, for what a client of another one asks */
+    bool is_slowed;  /* nothing is read of it for a moment */
+    bool is_closing; /* after what is put out */
+    bool is_ended;   /* the client sends no more, but may be reading */
+    bool is_last;    /* it asked to close after the request under way: what follows is not read */
     uint64_t sent_seen; /* what the last sweep saw of its answers' bytes */
     bool is_shut;
     /* Refused in the middle of a request: the rest is read and thrown away, so that the client sees

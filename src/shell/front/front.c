@@ -3,6 +3,7 @@
 
 #include "shell/front/http.h"
 #include "shell/front/resp.h"
+#include "shell/tls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,9 +59,47 @@ static void hand_over(struct tr_connection *connection, char *bytes, size_t size
     free(kept);
 }
 
+/* The first byte of what a client of TLS says. */
+#define TLS_HELLO 0x16
+
+/* Whether it is TLS, which goes on from here by itself. */
+static bool is_secured(struct tr_connection *connection, const char *bytes, size_t size)
+{
+    struct tr_daemon *daemon = connection->server->daemon;
+    struct tr_stream *stream = &connection->stream;
+    if (bytes[0] != TLS_HELLO || stream->tls != NULL || daemon->tls_server == NULL ||
+        (daemon->config.tls_clients == TR_TLS_OFF && daemon->config.tls_peers == TR_TLS_OFF))
+        return false;
+    struct tr_tls *tls = tr_tls_accept(daemon->tls_server);
+    if (tls == NULL) {
+        tr_connection_close(connection);
+        return true;
+    }
+    tr_stream_secure(stream, tls);
+    tr_stream_feed(stream, bytes, size);
+    return true;
+}
+
+/* Commands without TLS where it is wanted. */
+static bool is_refused(struct tr_connection *connection)
+{
+    static const char why[] = "-ERR this node speaks TLS: connect with --tls\r\n";
+    if (connection->server->daemon->config.tls_clients != TR_TLS_REQUIRED ||
+        connection->stream.tls != NULL || connection->is_own)
+        return false;
+    tr_connection_put(connection, why, sizeof why - 1);
+    if (!connection->stream.is_closed) {
+        tr_stream_flush(&connection->stream);
+        tr_connection_close(connection);
+    }
+    return true;
+}
+
 static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
 {
     struct tr_connection *connection = (struct tr_connection *)stream;
+    if (connection->in_size == 0 && is_secured(connection, bytes, size))
+        return;
     if (connection->in_size > 0) {
         if (!tr_connection_keep(connection, bytes, size)) {
             tr_connection_close(connection);
@@ -71,6 +110,12 @@ static void on_bytes(struct tr_stream *stream, char *bytes, size_t size)
     }
     enum guess what = guess(bytes, size);
     bool is_good = true;
+    if (connection->speaks_resp)
+        what = GUESS_RESP;
+    else if (!connection->server->daemon->config.has_resp)
+        what = GUESS_HTTP;
+    if (what == GUESS_RESP && is_refused(connection))
+        return;
     if (what == GUESS_MORE)
         is_good = connection->in_size > 0 || tr_connection_keep(connection, bytes, size);
     else if (what == GUESS_HTTP)

@@ -6,9 +6,11 @@
 #include "shell/address.h"
 #include "shell/front/connection.h"
 #include "shell/names.h"
+#include "shell/tls.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define FETCHES_MAX   64
 #define LIMIT_MS      5000
@@ -32,6 +34,7 @@ struct fetch {
     bool is_last; /* there is no node behind it */
     bool is_own;
     bool is_open;
+    bool is_plain; /* TLS was tried */
     char name[TR_NODE_MAX + 1];
     char request[REQUEST_MAX];
     struct tr_http http;
@@ -55,6 +58,8 @@ static void on_gone(struct tr_stream *stream)
     free(fetch->in);
     free(fetch);
 }
+
+static void start(struct tr_gather *gather, struct fetch *fetch);
 
 /* It is over: nobody hears of it any more. */
 static void end(struct fetch *fetch)
@@ -171,10 +176,38 @@ static void on_end(struct tr_stream *stream, bool is_broken)
     fail((struct fetch *)stream);
 }
 
+static bool may_be_plain(const struct fetch *fetch)
+{
+    return fetch->gather->daemon->config.tls_clients == TR_TLS_TAKEN && !fetch->is_plain;
+}
+
+/* The node does not speak TLS yet: the same is asked without, by another stream. */
+static void try_plain(struct fetch *fetch)
+{
+    struct fetch *again = calloc(1, sizeof *again);
+    struct tr_gather *gather = fetch->gather;
+    if (again == NULL) {
+        fail(fetch);
+        return;
+    }
+    again->is_plain = true;
+    again->token = fetch->token;
+    again->done = fetch->done;
+    again->context = fetch->context;
+    again->place = fetch->place;
+    again->is_last = fetch->is_last;
+    memcpy(again->name, fetch->name, sizeof again->name);
+    memcpy(again->request, fetch->request, sizeof again->request);
+    end(fetch);
+    start(gather, again);
+}
+
 static void on_open(struct tr_stream *stream, bool is_open)
 {
     struct fetch *fetch = (struct fetch *)stream;
-    if (!is_open || !tr_stream_put(stream, fetch->request, strlen(fetch->request)))
+    if (!is_open && tr_stream_fault(stream) != NULL && may_be_plain(fetch))
+        try_plain(fetch);
+    else if (!is_open || !tr_stream_put(stream, fetch->request, strlen(fetch->request)))
         fail(fetch);
 }
 
@@ -187,14 +220,33 @@ static const struct tr_stream_calls stream_calls = {
 
 /* ---- asking ---- */
 
+/* Whether the other node is asked by TLS: while nodes are switched over, at first. */
+static bool speaks_tls(const struct fetch *fetch)
+{
+    const struct tr_daemon *daemon = fetch->gather->daemon;
+    uint64_t mode = daemon->config.tls_clients;
+    return daemon->tls_client != NULL &&
+           (mode == TR_TLS_REQUIRED || (mode == TR_TLS_TAKEN && !fetch->is_plain));
+}
+
 static void connect_to(struct fetch *fetch, const struct sockaddr_storage *address)
 {
     struct sockaddr_storage to = *address;
     tr_address_set_port(&to, fetch->port);
     fetch->is_open = tr_stream_connect(&fetch->stream, &fetch->gather->daemon->streams, NULL,
                                        (const struct sockaddr *)&to, &stream_calls);
-    if (!fetch->is_open)
+    if (!fetch->is_open) {
         fail(fetch);
+        return;
+    }
+    char host[TR_HOST_MAX];
+    uint16_t port = 0;
+    struct tr_span name = {fetch->name, strlen(fetch->name)};
+    struct tr_tls *tls = NULL;
+    if (speaks_tls(fetch) && tr_address_split(name, host, &port) == NULL)
+        tls = tr_tls_new(fetch->gather->daemon->tls_client, host);
+    if (tls != NULL)
+        tr_stream_secure(&fetch->stream, tls);
 }
 
 static void on_found(struct tr_name_wait *wait, const struct sockaddr_storage *address)
@@ -333,14 +385,21 @@ static void on_look(uv_timer_t *timer)
     }
 }
 
-/* This node is asked where it listens: the address that others know it by may not lead back. */
-static bool find_own(const struct tr_gather *gather, struct sockaddr_storage *address,
-                     uint16_t *port)
+/* This node is asked over a connection that never leaves it. */
+static void connect_to_own(struct fetch *fetch)
 {
-    const char *host = gather->daemon->config.bind_address;
-    host = strcmp(host, "0.0.0.0") == 0 ? "127.0.0.1" : strcmp(host, "::") == 0 ? "::1" : host;
-    *port = (uint16_t)gather->daemon->server->port;
-    return tr_address_parse(host, *port, address);
+    struct tr_gather *gather = fetch->gather;
+    int files[2] = {-1, -1};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, files) != 0) {
+        fail(fetch);
+        return;
+    }
+    fetch->is_open =
+        tr_stream_open(&fetch->stream, &gather->daemon->streams, files[0], &stream_calls);
+    if (!gather->calls.take_own(gather->daemon->server, files[1]) || !fetch->is_open)
+        fail(fetch);
+    else
+        on_open(&fetch->stream, true);
 }
 
 static void start(struct tr_gather *gather, struct fetch *fetch)
@@ -360,11 +419,11 @@ static void start(struct tr_gather *gather, struct fetch *fetch)
     if (gather->count++ == 0)
         uv_timer_start(&gather->look, on_look, LIMIT_MS / 10, LIMIT_MS / 10);
     tr_http_init_response(&fetch->http, PAGE_MAX);
-    bool is_good = fetch->is_own ? find_own(gather, &address, &fetch->port)
-                                 : tr_address_split(name, host, &fetch->port) == NULL;
-    if (!is_good)
+    if (fetch->is_own)
+        connect_to_own(fetch);
+    else if (tr_address_split(name, host, &fetch->port) != NULL)
         fail(fetch);
-    else if (fetch->is_own || tr_address_parse(host, fetch->port, &address))
+    else if (tr_address_parse(host, fetch->port, &address))
         connect_to(fetch, &address);
     else
         tr_names_find(gather->names, host, &fetch->wait);

@@ -17,6 +17,7 @@ struct tr_gather_calls {
     bool (*has)(struct tr_server *server, uint64_t token); /* the client is still there */
     void (*answer)(struct tr_server *server, uint64_t token, struct tr_span body,
                    struct tr_span end);
+    bool (*take_own)(struct tr_server *server, int file); /* the other end of a connection */
     void (*refuse)(struct tr_server *server, uint64_t token, const struct tr_problem *problem);
 };
 

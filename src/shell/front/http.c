@@ -330,16 +330,25 @@ static void become_link(struct tr_connection *connection)
     tr_connection_unlink(connection);
     tr_connection_give_slot(server, connection->slot);
     server->daemon->metrics.connections--;
-    tr_links_accept(server->daemon->links, tr_stream_detach(&connection->stream));
+    struct tr_tls *tls = tr_stream_take_tls(&connection->stream);
+    tr_links_accept(server->daemon->links, tr_stream_detach(&connection->stream), tls);
+}
+
+/* What TLS says by itself after its greetings goes before anything else. */
+static bool is_all_sent(struct tr_stream *stream)
+{
+    if (stream->tls != NULL)
+        tr_stream_send_now(stream);
+    return stream->out_sent == stream->out_size;
 }
 
 /* Nothing is under way on it, and nothing follows before it is answered. */
-static bool may_become_link(const struct tr_connection *connection, const char *bytes, size_t size)
+static bool may_become_link(struct tr_connection *connection, const char *bytes, size_t size)
 {
     struct tr_span upgrade = tr_http_header(&connection->http, bytes, TR_HTTP_UPGRADE);
     return upgrade.text != NULL && tr_span_equals_nocase(upgrade, TR_SPAN("tryst-peer")) &&
            tr_http_method(&connection->http) == TR_HTTP_GET && connection->http.used == size &&
-           connection->asked == connection->answered && connection->stream.out_size == 0 &&
+           connection->asked == connection->answered && is_all_sent(&connection->stream) &&
            !connection->server->is_draining && !connection->server->daemon->test_clock.is_on;
 }
 
@@ -368,6 +377,14 @@ static void begin_other(struct tr_connection *connection, uint16_t number, const
         tr_bulk_begin(connection, number);
 }
 
+/* TLS may be wanted of clients and of nodes, apart from each other. */
+static bool may_be_plain(const struct tr_connection *connection, enum tr_api_kind what)
+{
+    const struct tr_config *config = &connection->server->daemon->config;
+    uint64_t mode = what == TR_API_PEER ? config->tls_peers : config->tls_clients;
+    return connection->stream.tls != NULL || connection->is_own || mode != TR_TLS_REQUIRED;
+}
+
 static void handle(struct tr_connection *connection, const char *bytes, size_t size)
 {
     struct tr_server *server = connection->server;
@@ -377,11 +394,16 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     uint8_t kind = TR_REQUEST_KINDS;
     enum tr_api_kind what = server->route.kind;
     const char *refusal = tr_page_refusal(connection, bytes);
+    if (!may_be_plain(connection, what)) {
+        tr_api_refuse(&server->route, 400, "this node speaks TLS: ask by https://");
+        what = TR_API_REFUSED;
+    }
     if (refusal != NULL) {
         tr_api_refuse(&server->route, 403, refusal);
         what = TR_API_REFUSED;
     }
-    if (what == TR_API_PEER && may_become_link(connection, bytes, size)) {
+    if (what == TR_API_PEER && may_be_plain(connection, what) &&
+        may_become_link(connection, bytes, size)) {
         become_link(connection);
         return;
     }

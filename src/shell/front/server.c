@@ -70,7 +70,9 @@ void tr_server_answer_problem(struct tr_server *server, uint64_t token,
 /* What a new connection speaks, as far as that is known. */
 static const struct tr_stream_calls *first_calls(const struct tr_listener *listener)
 {
-    return listener->server->daemon->config.has_resp ? &tr_front_calls : &tr_http_calls;
+    const struct tr_daemon *daemon = listener->server->daemon;
+    bool has_choice = daemon->config.has_resp || daemon->tls_server != NULL;
+    return has_choice ? &tr_front_calls : &tr_http_calls;
 }
 
 /* NULL: there is no room for it, and it is closed. */
@@ -107,8 +109,20 @@ static struct tr_connection *take(struct tr_server *server, int file,
 static void welcome(struct tr_listener *listener, int file)
 {
     struct tr_connection *connection = take(listener->server, file, first_calls(listener));
-    if (connection != NULL && listener->is_resp && !tr_resp_open(connection))
+    bool speaks_tls = listener->server->daemon->tls_server != NULL;
+    if (connection == NULL || !listener->is_resp)
+        return;
+    connection->speaks_resp = true;
+    if (!speaks_tls && !tr_resp_open(connection))
         tr_connection_close(connection);
+}
+
+bool tr_server_take_own(struct tr_server *server, int file)
+{
+    struct tr_connection *connection = take(server, file, &tr_http_calls);
+    if (connection != NULL)
+        connection->is_own = true;
+    return connection != NULL;
 }
 
 bool tr_server_take(struct tr_server *server, int file, const struct tr_connection *from)
@@ -116,6 +130,7 @@ bool tr_server_take(struct tr_server *server, int file, const struct tr_connecti
     struct tr_connection *connection = take(server, file, &tr_front_calls);
     if (connection == NULL)
         return false;
+    connection->is_own = true;
     if (!tr_resp_open(connection)) {
         tr_connection_close(connection);
         return false;

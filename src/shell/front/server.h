@@ -34,6 +34,9 @@ void tr_server_answer_problem(struct tr_server *server, uint64_t token,
  * asked; false: there is no room, and the file is closed. */
 bool tr_server_take(struct tr_server *server, int file, const struct tr_connection *from);
 
+/* Likewise, of HTTP: what another node would be asked for is asked of this one. */
+bool tr_server_take_own(struct tr_server *server, int file);
+
 void tr_server_drain(struct tr_server *server);
 
 /* Every answer is with the kernel. */

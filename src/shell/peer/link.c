@@ -276,7 +276,8 @@ static void on_open(struct tr_stream *stream, bool is_open)
     struct tr_link *link = (struct tr_link *)stream;
     char request[TR_GREETING_NAME + 128];
     if (!is_open) {
-        fail(link, "it cannot be reached");
+        const char *fault = tr_stream_fault(stream);
+        fail(link, fault != NULL ? fault : "it cannot be reached");
         return;
     }
     int size = snprintf(request, sizeof request,
@@ -292,10 +293,12 @@ static void on_end(struct tr_stream *stream, bool is_broken)
 {
     struct tr_link *link = (struct tr_link *)stream;
     bool is_proving = link->stage == TR_LINK_CALLING || link->stage == TR_LINK_PROVING;
-    fail(link, is_proving  ? "it ended the connection in the middle of greeting; do the secrets "
-                             "differ?"
-               : is_broken ? "the connection broke"
-                           : "it ended the connection");
+    const char *fault = tr_stream_fault(stream);
+    fail(link, fault != NULL ? fault
+               : is_proving  ? "it ended the connection in the middle of greeting; do the secrets "
+                               "differ?"
+               : is_broken   ? "the connection broke"
+                             : "it ended the connection");
 }
 
 static void on_sent(struct tr_stream *stream)
@@ -347,7 +350,7 @@ bool tr_link_dial(struct tr_link *link, struct tr_streams *all, const struct soc
     return true;
 }
 
-bool tr_link_accept(struct tr_link *link, struct tr_streams *all, int file,
+bool tr_link_accept(struct tr_link *link, struct tr_streams *all, int file, struct tr_tls *tls,
                     const struct tr_link_calls *calls)
 {
     static const char word[] = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
@@ -361,6 +364,8 @@ bool tr_link_accept(struct tr_link *link, struct tr_streams *all, int file,
     }
     if (!tr_stream_open(&link->stream, all, file, &stream_calls))
         return false;
+    if (tls != NULL)
+        tr_stream_secure(&link->stream, tls);
     if (!tr_stream_put(&link->stream, word, sizeof word - 1))
         abort();
     return true;

@@ -59,10 +59,11 @@ struct tr_link {
     size_t in_cap;
 };
 
-/* Both keep a copy of the addresses, and refer to the secret. False: the memory may go. */
+/* Both keep a copy of the addresses, and refer to the secret. False: the memory may go. A link that
+ * is dialled speaks TLS if tr_stream_secure() follows at once; NULL: one that is accepted does not. */
 bool tr_link_dial(struct tr_link *link, struct tr_streams *all, const struct sockaddr *from,
                   const struct sockaddr *to, const struct tr_link_calls *calls);
-bool tr_link_accept(struct tr_link *link, struct tr_streams *all, int file,
+bool tr_link_accept(struct tr_link *link, struct tr_streams *all, int file, struct tr_tls *tls,
                     const struct tr_link_calls *calls);
 
 /* The caller may go on: it is to prove that it knows the secret. */

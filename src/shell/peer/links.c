@@ -6,6 +6,7 @@
 #include "shell/names.h"
 #include "shell/often.h"
 #include "shell/peer/link.h"
+#include "shell/tls.h"
 #include "wire/address.h"
 #include "wire/uri.h"
 
@@ -397,6 +398,16 @@ static bool may_take_in(const struct peer_link *link)
             tr_address_is_loopback(&source));
 }
 
+/* A certificate, if TLS is spoken, names its node. */
+static bool has_its_name(const struct tr_link *link)
+{
+    char host[TR_HOST_MAX];
+    uint16_t port = 0;
+    struct tr_span name = {link->other, strlen(link->other)};
+    return link->stream.tls == NULL ||
+           (tr_address_split(name, host, &port) == NULL && tr_tls_bears(link->stream.tls, host));
+}
+
 static void on_call(struct tr_link *base)
 {
     struct peer_link *link = (struct peer_link *)base;
@@ -405,6 +416,12 @@ static void on_call(struct tr_link *base)
     uint16_t member = tr_node_member(links->daemon->node, name);
     if (!links->daemon->has_view) {
         tr_link_refuse(base, "it is only starting");
+        return;
+    }
+    if (!has_its_name(base)) {
+        tr_link_refuse(base,
+                       "by TLS, a node shows a certificate of the address it says it has, and "
+                       "this one does not");
         return;
     }
     link->is_host = member == TR_MEMBER_NONE && tr_address_fault(name) == NULL && may_take_in(link);
@@ -460,18 +477,30 @@ static void spare_one(struct tr_links *links)
     tr_link_close(&oldest->link);
 }
 
-void tr_links_accept(struct tr_links *links, int file)
+void tr_links_accept(struct tr_links *links, int file, struct tr_tls *tls)
 {
     if (links->accepted_count >= UNPROVEN_MOST)
         spare_one(links);
     struct peer_link *link = new_link(links);
-    if (tr_link_accept(&link->link, &links->daemon->streams, file, &link_calls))
+    if (tr_link_accept(&link->link, &links->daemon->streams, file, tls, &link_calls)) {
         enlist(link);
-    else
-        free(link);
+        return;
+    }
+    if (tls != NULL)
+        tr_tls_free(tls);
+    free(link);
 }
 
 /* ---- dialling ---- */
+
+/* While nodes are switched over, one that does not take TLS is asked without, in turns. */
+static bool speaks_tls(const struct peer *peer)
+{
+    const struct tr_daemon *daemon = peer->links->daemon;
+    uint64_t mode = daemon->config.tls_peers;
+    return daemon->tls_client != NULL &&
+           (mode == TR_TLS_REQUIRED || (mode == TR_TLS_TAKEN && peer->failures % 2 == 0));
+}
 
 static void dial(struct peer *peer, const struct sockaddr_storage *address)
 {
@@ -504,6 +533,12 @@ static void dial(struct peer *peer, const struct sockaddr_storage *address)
     link->member = member;
     peer->dialled = link;
     enlist(link);
+    if (speaks_tls(peer)) {
+        struct tr_tls *tls = tr_tls_new(links->daemon->tls_client, host);
+        if (tls == NULL)
+            abort();
+        tr_stream_secure(&link->link.stream, tls);
+    }
 }
 
 static void on_found(struct tr_name_wait *wait, const struct sockaddr_storage *address)

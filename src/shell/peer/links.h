@@ -24,7 +24,7 @@ struct tr_links *tr_links_open(struct tr_daemon *daemon);
 void tr_links_look(struct tr_links *links);
 
 /* A socket on which another node has asked for the upgrade. */
-void tr_links_accept(struct tr_links *links, int file);
+void tr_links_accept(struct tr_links *links, int file, struct tr_tls *tls);
 
 /* A FRAME_SEND, and a LINK_RESET, of the node. */
 void tr_links_send(struct tr_links *links, const struct tr_effect *effect);
