@@ -6,9 +6,9 @@ _tryst() {
     local shared="--strategy --replicas --levels --spread --partitions --per-node --node --json --help"
     local words=""
     if ((COMP_CWORD == 1)); then
-        words="timer status cluster bench receive log place plan keyspace backup import cron pops clock help --help --version"
+        words="timer status cluster bench receive log place plan keyspace backup import cron pops clock token help --token-file --ca --help --version"
     elif [[ $command == help ]]; then
-        words="timer status cluster bench receive log place plan keyspace backup import cron pops clock"
+        words="timer status cluster bench receive log place plan keyspace backup import cron pops clock token"
     elif [[ $command == timer && $COMP_CWORD == 2 ]]; then
         words="add set get where cancel fire redrive ls --help"
         elif [[ $command == cluster && $COMP_CWORD == 2 ]]; then
@@ -44,6 +44,15 @@ _tryst() {
         words="show advance run stop --node --help"
     elif [[ $word == -* && $command == clock ]]; then
         words="--node --help"
+    elif [[ $before == --token-file || $before == --tokens-file || $before == --ca ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
+    elif [[ $command == token && $COMP_CWORD == 2 ]]; then
+        words="new --help"
+    elif [[ $before == --scope ]]; then
+        words="read write admin tag: prefix: keys: rate= pending="
+    elif [[ $word == -* && $command == token ]]; then
+        words="--scope --tokens-file --help"
     elif [[ $command == import && $COMP_CWORD == 2 ]]; then
         words="chronos --help"
     elif [[ $word == -* && $command == import ]]; then

@@ -7,8 +7,8 @@
 
 #include "base/span.h"
 
-/* Takes `--token-file FILE` and `--ca FILE` out of the arguments, else looks at TRYST_TOKEN_FILE and
- * TRYST_CA. False: a file cannot be read, which it has said. */
+/* Takes `--token-file FILE` and `--ca FILE` out of the arguments, else looks at TRYST_TOKEN_FILE
+ * and TRYST_CA. False: a file cannot be read, which it has said. */
 bool tr_credentials_take(int *argc, char **argv);
 
 /* The token; text NULL: there is none. */

@@ -46,6 +46,8 @@ struct tr_nexts {
     uint32_t count;
     bool has_more; /* some were left out */
     struct tr_next list[2 * TR_LIST_LIMIT_MAX];
+    uint32_t order[2 * TR_LIST_LIMIT_MAX];   /* while they are sorted, */
+    struct tr_next first[TR_LIST_LIMIT_MAX]; /* likewise */
 };
 
 /* Pops to one scheme, host and port. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may do what: the tokens of `[auth] tokens-file`, and what a request is allowed by the one that
- * it shows.
+ * Who may do what: the tokens of `[auth] tokens-file`, and what a request is allowed by the one
+ * that it shows.
  *
  * Tokens are long and random, so a plain hash of one is as good as it gets: it is compared with all
- * that there are, each in the same time. A node that asks another one for a part of a listing proves
- * itself by the cluster's secret, and says for whom it asks.
+ * that there are, each in the same time. A node that asks another one for a part of a listing
+ * proves itself by the cluster's secret, and says for whom it asks.
  *
  * Owns:    the tokens, and how much each has asked for in this moment.
  * Bounds:  TR_TOKENS_MAX tokens.

@@ -10,6 +10,7 @@
 #include "shell/front/bulk.h"
 #include "shell/front/gather.h"
 #include "shell/front/http.h"
+#include "shell/front/look.h"
 #include "shell/front/outlook.h"
 #include "shell/front/resp.h"
 #include "shell/front/resp_wait.h"
@@ -292,7 +293,7 @@ static void on_turn(uv_prepare_t *prepare)
     tr_http_reread(daemon->server);
     tr_bulks_run(daemon->server);
     tr_outlooks_run(daemon->server);
-    tr_allow_run(daemon->server);
+    tr_looks_run(daemon->server);
     for (unsigned i = 0; daemon->has_events && i < 4; i++) {
         tick(daemon);
         daemon->has_events = false;

@@ -3,7 +3,7 @@
 
 #include "calendar/date.h"
 #include "shell/front/connection.h"
-#include "shell/front/http.h"
+#include "shell/front/render.h"
 #include "wire/json.h"
 #include "wire/text.h"
 
@@ -43,7 +43,7 @@ static void answer(struct tr_connection *connection, uint16_t number, const uint
     }
     tr_put_text(&out, "}\n");
     tr_answer_json(&server->answer, (struct tr_span){body, out.size}, TR_SPAN(""));
-    tr_http_render(connection, number);
+    tr_render(connection, number);
 }
 
 void tr_test_clock_show(struct tr_connection *connection, uint16_t number)
@@ -78,10 +78,10 @@ static bool is_refused(struct tr_connection *connection, uint16_t number)
 {
     const struct tr_test_clock *clock = &connection->server->daemon->test_clock;
     if (!clock->is_on)
-        tr_http_refuse(connection, number, 409,
-                       "time goes by itself here: trystd --test-clock lets a test move it");
+        tr_render_problem(connection, number, 409,
+                          "time goes by itself here: trystd --test-clock lets a test move it");
     else if (clock->is_advancing)
-        tr_http_refuse(connection, number, 409, "time is being moved by another request");
+        tr_render_problem(connection, number, 409, "time is being moved by another request");
     return !clock->is_on || clock->is_advancing;
 }
 
@@ -99,8 +99,8 @@ void tr_test_clock_set(struct tr_connection *connection, uint16_t number, struct
                    tr_span_equals(name, TR_SPAN("mode"));
     bool is_real = is_read && tr_span_equals(value, TR_SPAN("real"));
     if (!is_real && !(is_read && tr_span_equals(value, TR_SPAN("frozen")))) {
-        tr_http_refuse(connection, number, 400,
-                       "the body must be {\"mode\": \"real\"} or \"frozen\"");
+        tr_render_problem(connection, number, 400,
+                          "the body must be {\"mode\": \"real\"} or \"frozen\"");
         return;
     }
     uint64_t now_us = tr_daemon_clock_us(daemon);
@@ -144,17 +144,18 @@ void tr_test_clock_advance(struct tr_connection *connection, uint16_t number, st
     if (is_refused(connection, number))
         return;
     if (!clock->is_frozen) {
-        tr_http_refuse(connection, number, 409,
-                       "time goes by itself: PUT /clock {\"mode\": \"frozen\"} stops it");
+        tr_render_problem(connection, number, 409,
+                          "time goes by itself: PUT /clock {\"mode\": \"frozen\"} stops it");
         return;
     }
     if (!read_target(daemon, body, &target_us)) {
-        tr_http_refuse(connection, number, 400,
-                       "the body must be {\"by\": seconds} or {\"to\": \"2027-01-01T00:00:00Z\"}");
+        tr_render_problem(
+            connection, number, 400,
+            "the body must be {\"by\": seconds} or {\"to\": \"2027-01-01T00:00:00Z\"}");
         return;
     }
     if ((int64_t)(target_us - clock->frozen_us) < 0) {
-        tr_http_refuse(connection, number, 400, "time does not go back");
+        tr_render_problem(connection, number, 400, "time does not go back");
         return;
     }
     tr_node_stats(daemon->node, &stats);

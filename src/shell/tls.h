@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS, by OpenSSL, on bytes: it knows no sockets. Of callbacks this is the client's side; of clients
- * and links to other nodes both.
+ * TLS, by OpenSSL, on bytes: it knows no sockets. Of callbacks this is the client's side; of
+ * clients and links to other nodes both.
  */
 #ifndef TR_SHELL_TLS_H
 #define TR_SHELL_TLS_H

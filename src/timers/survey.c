@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "timers/survey.h"
 
+#include "base/heap.h"
 #include "timers/list.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 #define SLICE     1024
 #define MINUTE_MS 60000u
@@ -42,16 +43,22 @@ static void count(const struct tr_timers *timers, tr_ref ref, struct tr_ahead *a
     count_due(ahead, tr_list_due(timers, ref));
 }
 
-static int compare(const void *a, const void *b)
+static bool is_before(const void *context, uint32_t a, uint32_t b)
 {
-    return tr_next_compare(a, b);
+    const struct tr_next *list = context;
+    return tr_next_compare(&list[a], &list[b]) < 0;
 }
 
 void tr_survey_sort(struct tr_nexts *nexts)
 {
-    qsort(nexts->list, nexts->count, sizeof nexts->list[0], compare);
+    for (uint32_t i = 0; i < nexts->count; i++)
+        nexts->order[i] = i;
+    tr_heap_sort(nexts->order, nexts->count, is_before, nexts->list);
     nexts->has_more |= nexts->count > nexts->limit;
     nexts->count = nexts->count < nexts->limit ? nexts->count : nexts->limit;
+    for (uint32_t i = 0; i < nexts->count; i++)
+        nexts->first[i] = nexts->list[nexts->order[i]];
+    memcpy(nexts->list, nexts->first, nexts->count * sizeof nexts->list[0]);
 }
 
 static void keep(struct tr_nexts *nexts, const struct tr_next *next)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/front/allow.h"
+#include "shell/front/render.h"
 
-#include "shell/front/http.h"
 #include "wire/text.h"
 
 #include <stdio.h>
@@ -185,7 +185,7 @@ static void refuse(struct tr_connection *connection, uint16_t number, unsigned s
     tr_problem_set(&problem, status, detail, NULL);
     tr_answer_problem(answer, &problem, NULL);
     answer->headers = headers;
-    tr_http_render(connection, number);
+    tr_render(connection, number);
 }
 
 static void refuse_unknown(struct tr_connection *connection, uint16_t number, bool has_shown)
@@ -215,112 +215,7 @@ static void refuse_rate(struct tr_connection *connection, uint16_t number, uint6
     problem.retry_after_s = (unsigned)((wait_ms + 999) / 1000);
     tr_answer_problem(&server->answer, &problem, NULL);
     server->answer.headers = headers;
-    tr_http_render(connection, number);
-}
-
-/* ---- timers that are there ---- */
-
-enum look { LOOK_ASKED, LOOK_SEEN, LOOK_ABSENT, LOOK_HIDDEN, LOOK_FAILED };
-
-struct tr_look {
-    struct tr_look *next;
-    uint64_t token;
-    uint16_t number;
-    enum look look;
-    struct tr_condition condition;
-    enum tr_result result; /* why it failed */
-    struct tr_http http;
-    char bytes[];
-};
-
-static bool changes_one(enum tr_api_kind kind)
-{
-    return kind == TR_API_REPLACE || kind == TR_API_CANCEL || kind == TR_API_FIRE ||
-           kind == TR_API_REDRIVE;
-}
-
-static void look(struct tr_connection *connection, uint16_t number, const char *bytes)
-{
-    struct tr_server *server = connection->server;
-    size_t size = connection->http.used;
-    struct tr_look *one = malloc(sizeof *one + size);
-    if (one == NULL)
-        abort();
-    *one = (struct tr_look){.next = server->looks,
-                            .token = tr_connection_token(connection, number),
-                            .number = number,
-                            .http = connection->http};
-    memcpy(one->bytes, bytes, size);
-    server->looks = one;
-    struct tr_event event = {.kind = TR_EVENT_REQUEST_RECEIVED, .has_more = true};
-    event.of.request.token = one->token;
-    event.of.request.command = TR_COMMAND_READ;
-    event.of.request.timer = server->route.timer;
-    tr_daemon_step(server->daemon, &event);
-}
-
-bool tr_allow_hear(struct tr_connection *connection, uint16_t number,
-                   const struct tr_effect *effect)
-{
-    struct tr_server *server = connection->server;
-    uint64_t token = tr_connection_token(connection, number);
-    struct tr_look *one = server->looks;
-    while (one != NULL && (one->token != token || one->look != LOOK_ASKED))
-        one = one->next;
-    if (one == NULL)
-        return false;
-    char etag[TR_ETAG_MAX];
-    if (effect->kind == TR_EFFECT_ANSWER_TIMER) {
-        const struct tr_node *node = server->daemon->node;
-        tr_show_etag(node, effect->of.timer.ref, etag);
-        bool is_seen = tr_node_sees(node, effect->of.timer.ref, &connection->rights->narrow) &&
-                       tr_etag_parse((struct tr_span){etag, strlen(etag)}, &one->condition);
-        one->look = is_seen ? LOOK_SEEN : LOOK_HIDDEN;
-    } else {
-        one->result = effect->of.answer.result;
-        one->look = one->result == TR_NOT_FOUND ? LOOK_ABSENT : LOOK_FAILED;
-        one->condition.when = TR_WHEN_ABSENT;
-    }
-    return true;
-}
-
-static void go_on(struct tr_connection *connection, struct tr_look *one)
-{
-    struct tr_http http = connection->http;
-    struct tr_api_request *route = &connection->server->route;
-    connection->http = one->http;
-    tr_api_route(tr_http_method(&connection->http),
-                 tr_http_span(one->bytes, connection->http.target), route);
-    bool is_change = route->kind != TR_API_REPLACE; /* of what is there */
-    if (one->look == LOOK_FAILED)
-        tr_http_refuse_result(connection, one->number, one->result);
-    else if (one->look == LOOK_HIDDEN)
-        refuse(connection, one->number, 403, TR_ALLOW_NO_TIMER, NULL);
-    else if (one->look == LOOK_ABSENT && is_change)
-        tr_http_refuse_result(connection, one->number,
-                              route->kind == TR_API_CANCEL ? TR_DONE : TR_NOT_FOUND);
-    else
-        tr_http_ask(connection, one->number, one->bytes, &one->condition);
-    connection->http = http;
-}
-
-void tr_allow_run(struct tr_server *server)
-{
-    struct tr_look **link = &server->looks;
-    while (*link != NULL) {
-        struct tr_look *one = *link;
-        struct tr_connection *connection = tr_connection_of(server, one->token);
-        bool is_gone = connection == NULL || connection->stream.is_closed;
-        if (one->look == LOOK_ASKED && !is_gone) {
-            link = &one->next;
-            continue;
-        }
-        *link = one->next;
-        if (!is_gone)
-            go_on(connection, one);
-        free(one);
-        link = &server->looks; /* others may have come */
-    }
+    tr_render(connection, number);
 }
 
 /* ---- requests ---- */
@@ -382,13 +277,9 @@ bool tr_allow_request(struct tr_connection *connection, uint16_t number, const c
         refuse_rate(connection, number, wait_ms);
         return false;
     }
-    if (rights->narrow.count == 0)
-        return true;
-    route->query.narrow = &rights->narrow;
-    if (!changes_one(route->kind))
-        return true;
-    look(connection, number, bytes);
-    return false;
+    if (rights->narrow.count > 0)
+        route->query.narrow = &rights->narrow;
+    return true;
 }
 
 /* How many timers there are of a tag, as this node reckons from those that it holds itself. */
@@ -493,11 +384,6 @@ void tr_allow_open(struct tr_server *server)
 
 void tr_allow_close(struct tr_server *server)
 {
-    while (server->looks != NULL) {
-        struct tr_look *one = server->looks;
-        server->looks = one->next;
-        free(one);
-    }
     free(server->slowed);
     server->slowed = NULL;
     server->slowed_count = 0;

@@ -2,10 +2,7 @@
 /*
  * What a client may ask for: its token is looked up, each request held against it.
  *
- * Whoever is narrowed to some timers may change one only if it is one of them: such a request reads
- * the timer first, and is then done on condition that it is still as it was.
- *
- * Owns:    requests that wait for that, connections that are slowed after a token that is none.
+ * Owns:    which connections are slowed after a token that is none.
  */
 #ifndef TR_SHELL_FRONT_ALLOW_H
 #define TR_SHELL_FRONT_ALLOW_H
@@ -14,15 +11,8 @@
 
 #define TR_ALLOW_NO_TIMER "this timer is not one that the token is for"
 
-/* Whether the request that was read, of server->route, may be done. False: it has been answered,
- * or, if it is to be looked at first, will be handed to `resume`. */
+/* Whether the request that was read, of server->route, may be done. False: it has been answered. */
 bool tr_allow_request(struct tr_connection *connection, uint16_t number, const char *bytes);
-
-/* An answer to a look: it was, and nobody else needs it. */
-bool tr_allow_hear(struct tr_connection *connection, uint16_t number,
-                   const struct tr_effect *effect);
-/* Once a turn: requests that were looked at go on. */
-void tr_allow_run(struct tr_server *server);
 
 /* Whether a timer may be set with these tags and this name, and there may be one more of them. */
 bool tr_allow_timer(const struct tr_connection *connection, const struct tr_timer_body *body,

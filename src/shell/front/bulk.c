@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 #include "shell/front/gather.h"
-#include "shell/front/http.h"
+#include "shell/front/render.h"
 #include "shell/front/words.h"
 #include "wire/json.h"
 #include "wire/text.h"
@@ -219,7 +219,7 @@ static void answer(struct tr_bulk *bulk)
             snprintf(body, sizeof body, "{\"%s\":%llu}\n", what, (unsigned long long)bulk->count);
         tr_answer_json(&server->answer, (struct tr_span){body, (size_t)size}, TR_SPAN(""));
     }
-    tr_http_render(connection, bulk->number);
+    tr_render(connection, bulk->number);
 }
 
 /* One slice of one run in a turn: what is due goes before it. */
@@ -296,7 +296,7 @@ void tr_bulk_begin(struct tr_connection *connection, uint16_t number)
     tr_node_stats(daemon->node, &stats);
     if (bulk == NULL || !stats.is_serving) {
         free(bulk);
-        tr_http_refuse(connection, number, 503, "the node is starting or stopping");
+        tr_render_problem(connection, number, 503, "the node is starting or stopping");
         return;
     }
     keep_route(bulk, &server->route);

@@ -114,7 +114,9 @@ struct tr_server {
     size_t batches_size;      /* and what their bodies take */
     uv_timer_t batches_again; /* when one of them waits for room */
     struct tr_bulk *bulks;    /* likewise */
-    struct tr_look *looks;    /* requests that are looked at before they are done */
+    /* A connection of RESP that this process makes to itself, for what a client has asked. */
+    bool (*take)(struct tr_server *server, int file, const struct tr_connection *from);
+    struct tr_look *looks; /* requests that are looked at before they are done */
     struct tr_slowed {
         uint64_t token;
         uint64_t until_ms;

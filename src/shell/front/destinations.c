@@ -2,7 +2,7 @@
 #include "shell/callback/caller.h"
 #include "shell/callback/fault.h"
 #include "shell/front/connection.h"
-#include "shell/front/http.h"
+#include "shell/front/render.h"
 #include "shell/front/tour.h"
 #include "shell/front/views.h"
 #include "shell/pops.h"
@@ -167,7 +167,7 @@ static void finish(struct tr_tour *tour, struct tr_connection *connection)
         tr_put_bytes(&whole, listing->out.bytes, listing->out.size);
         tr_answer_json(&tour->server->answer,
                        (struct tr_span){(const char *)whole.bytes, whole.size}, TR_SPAN("]}\n"));
-        tr_http_render(connection, tour->number);
+        tr_render(connection, tour->number);
     }
     free(whole.bytes);
     free(listing->out.bytes);

@@ -2,7 +2,7 @@
 #include "shell/history.h"
 
 #include "shell/front/connection.h"
-#include "shell/front/http.h"
+#include "shell/front/render.h"
 #include "shell/front/tour.h"
 #include "shell/front/views.h"
 #include "wire/text.h"
@@ -86,7 +86,7 @@ static void finish(struct tr_tour *tour, struct tr_connection *connection)
         put_hour(&out, all);
         tr_answer_json(&tour->server->answer, (struct tr_span){(const char *)body, out.size},
                        TR_SPAN(""));
-        tr_http_render(connection, tour->number);
+        tr_render(connection, tour->number);
     }
     free(all);
 }

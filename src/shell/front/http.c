@@ -9,8 +9,10 @@
 #include "shell/front/body.h"
 #include "shell/front/bulk.h"
 #include "shell/front/gather.h"
+#include "shell/front/look.h"
 #include "shell/front/outlook.h"
 #include "shell/front/page.h"
+#include "shell/front/render.h"
 #include "shell/front/resp_find.h"
 #include "shell/front/told.h"
 #include "shell/front/views.h"
@@ -20,18 +22,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-void tr_http_render(struct tr_connection *connection, uint16_t number)
-{
-    struct tr_answer *answer = &connection->server->answer;
-    uint8_t kind = connection->kinds[number % TR_UNDER_WAY_MAX];
-    answer->is_head = (kind & TR_KIND_HEAD) != 0;
-    answer->closes = (kind & TR_KIND_CLOSE) != 0;
-    if (answer->status >= 400 && answer->status < 500)
-        connection->server->daemon->metrics.requests_bad++;
-    struct tr_span bytes = tr_answer_render(answer);
-    tr_connection_answer(connection, number, bytes.text, bytes.size);
-}
 
 /* What was set is shown when it is there; the node is in the middle of a step now. */
 static void keep_reread(struct tr_server *server, uint64_t token, const struct tr_timer_text *timer)
@@ -88,7 +78,7 @@ void tr_http_answer(struct tr_connection *connection, uint16_t number,
     }
     if (effect->kind == TR_EFFECT_ANSWER_TIMER && connection->rights != NULL &&
         !tr_node_sees(server->daemon->node, effect->of.timer.ref, &connection->rights->narrow)) {
-        tr_http_refuse(connection, number, 403, TR_ALLOW_NO_TIMER);
+        tr_render_problem(connection, number, 403, TR_ALLOW_NO_TIMER);
         return;
     }
     tr_answer_from_effect(answer, server->daemon->node, effect, *wants);
@@ -97,16 +87,7 @@ void tr_http_answer(struct tr_connection *connection, uint16_t number,
     else if ((*wants & TR_WANT_FRESH) != 0 && is_fresh(connection, number, answer))
         tr_answer_not_modified(answer);
     answer->is_replayed |= (*wants & TR_WANT_REPLAYED) != 0;
-    tr_http_render(connection, number);
-}
-
-void tr_http_refuse(struct tr_connection *connection, uint16_t number, unsigned status,
-                    const char *detail)
-{
-    struct tr_problem problem;
-    tr_problem_set(&problem, status, detail, NULL);
-    tr_answer_problem(&connection->server->answer, &problem, NULL);
-    tr_http_render(connection, number);
+    tr_render(connection, number);
 }
 
 /* `Range: 100` is how many timers the original wants at once. */
@@ -220,19 +201,6 @@ static bool wants_json(struct tr_connection *connection, const char *bytes)
     return false;
 }
 
-void tr_http_refuse_result(struct tr_connection *connection, uint16_t number, enum tr_result result)
-{
-    struct tr_problem problem;
-    struct tr_answer *answer = &connection->server->answer;
-    struct tr_words words = tr_words_of(result);
-    tr_words_problem(&problem, connection->server->daemon->node, result);
-    if (words.detail == NULL)
-        tr_answer_status(answer, words.status);
-    else
-        tr_answer_problem(answer, &problem, NULL);
-    tr_http_render(connection, number);
-}
-
 /* What the client wants, too, where the timer was read first. */
 static bool is_met(const struct tr_condition *wanted, const struct tr_condition *found)
 {
@@ -258,7 +226,7 @@ void tr_http_ask(struct tr_connection *connection, uint16_t number, const char *
     event.of.request.query = &route->query;
     read_condition(connection, number, bytes, &event);
     if (condition != NULL && !is_met(&event.of.request.condition, condition)) {
-        tr_http_refuse_result(connection, number, TR_CONDITION_FAILED);
+        tr_render_result(connection, number, TR_CONDITION_FAILED);
         return;
     }
     if (condition != NULL)
@@ -273,14 +241,14 @@ void tr_http_ask(struct tr_connection *connection, uint16_t number, const char *
             connection->wants[number % TR_UNDER_WAY_MAX] |= TR_WANT_TIMER;
         if (!tr_body_read(server, body, place.size, route->kind == TR_API_CREATE, &problem)) {
             tr_answer_problem(&server->answer, &problem, NULL);
-            tr_http_render(connection, number);
+            tr_render(connection, number);
             return;
         }
         read_trace(connection, bytes, &server->body.own);
         server->body.own.name = route->name.text != NULL ? route->name : server->body.own.name;
         if (!tr_allow_timer(connection, &server->body, &problem)) {
             tr_answer_problem(&server->answer, &problem, NULL);
-            tr_http_render(connection, number);
+            tr_render(connection, number);
             return;
         }
         event.of.request.body = &server->body;
@@ -289,7 +257,7 @@ void tr_http_ask(struct tr_connection *connection, uint16_t number, const char *
             event.of.request.key = server->body.key;
         event.of.request.key = unquote(event.of.request.key);
         if (event.of.request.key.text != NULL && event.of.request.key.size == 0) {
-            tr_http_refuse(connection, number, 400, "Idempotency-Key must not be empty");
+            tr_render_problem(connection, number, 400, "Idempotency-Key must not be empty");
             return;
         }
     }
@@ -308,7 +276,7 @@ static void begin_batch(struct tr_connection *connection, uint16_t number, const
     else if (tr_batch_begin(connection, number, body, &problem))
         return;
     tr_answer_problem(&connection->server->answer, &problem, NULL);
-    tr_http_render(connection, number);
+    tr_render(connection, number);
 }
 
 static void set_cluster(struct tr_connection *connection, const char *bytes)
@@ -419,6 +387,10 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
     uint16_t number = tr_connection_begin(connection, kind);
     if (what != TR_API_REFUSED && !tr_allow_request(connection, number, bytes))
         return;
+    if (what != TR_API_REFUSED && tr_look_is_due(connection)) {
+        tr_look_begin(connection, number, bytes);
+        return;
+    }
     switch (what) {
     case TR_API_CREATE:
     case TR_API_REPLACE:
@@ -498,14 +470,14 @@ static void handle(struct tr_connection *connection, const char *bytes, size_t s
         tr_answer_problem(&server->answer, &server->route.problem, server->route.allow);
         break;
     }
-    tr_http_render(connection, number);
+    tr_render(connection, number);
 }
 
 /* A message that is none: answered once, then the connection closes. */
 static void refuse(struct tr_connection *connection)
 {
     uint16_t number = tr_connection_begin(connection, TR_REQUEST_KINDS | TR_KIND_CLOSE);
-    tr_http_refuse(connection, number, connection->http.fault_status, connection->http.fault);
+    tr_render_problem(connection, number, connection->http.fault_status, connection->http.fault);
     connection->is_lingering = true;
     connection->in_size = 0;
 }

@@ -13,26 +13,16 @@
 /* What is done when something happens on a connection that speaks HTTP. */
 extern const struct tr_stream_calls tr_http_calls;
 
-/* Renders the server's answer and puts it out. */
 /* An answer of the node to request `number`. */
 void tr_http_answer(struct tr_connection *connection, uint16_t number,
                     const struct tr_effect *effect);
 
 /* Timers that were set, and whose clients want to see them, are read. Once a turn. */
-void tr_http_refuse_result(struct tr_connection *connection, uint16_t number,
-                           enum tr_result result);
+void tr_http_reread(struct tr_server *server);
 
 /* Hands the request of server->route on, if the timer is as `condition` has it; NULL: or as its own
  * headers do. */
 void tr_http_ask(struct tr_connection *connection, uint16_t number, const char *bytes,
                  const struct tr_condition *condition);
-
-void tr_http_reread(struct tr_server *server);
-
-void tr_http_render(struct tr_connection *connection, uint16_t number);
-
-/* A problem as the answer. */
-void tr_http_refuse(struct tr_connection *connection, uint16_t number, unsigned status,
-                    const char *detail);
 
 #endif

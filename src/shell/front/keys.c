@@ -4,7 +4,7 @@
  * same node, as those of any client do; the replies are put together as JSON.
  */
 #include "shell/front/connection.h"
-#include "shell/front/http.h"
+#include "shell/front/render.h"
 #include "shell/front/resp.h"
 #include "shell/front/views.h"
 #include "wire/text.h"
@@ -187,12 +187,12 @@ static void refuse(const struct ask *ask, struct tr_connection *connection, stru
         tr_span_starts(error, TR_SPAN("NOPERM")) || tr_span_starts(error, TR_SPAN("NOAUTH"));
     bool is_none = tr_span_starts(error, TR_SPAN("ERR there is no keyspace"));
     snprintf(detail, sizeof detail, "%.*s", (int)error.size, error.text);
-    tr_http_refuse(connection, ask->number,
-                   is_passing     ? 503
-                   : is_forbidden ? 403
-                   : is_none      ? 404
-                                  : 400,
-                   detail);
+    tr_render_problem(connection, ask->number,
+                      is_passing     ? 503
+                      : is_forbidden ? 403
+                      : is_none      ? 404
+                                     : 400,
+                      detail);
 }
 
 static void answer(struct ask *ask, struct tr_connection *connection)
@@ -207,7 +207,7 @@ static void answer(struct ask *ask, struct tr_connection *connection)
         refuse(ask, connection, first.text);
     } else if (first.is_null ||
                (ask->kind == TR_API_KEY_DELETE && first.type == ':' && first.number == 0)) {
-        tr_http_refuse(connection, ask->number, 404, "there is no such key");
+        tr_render_problem(connection, ask->number, 404, "there is no such key");
     } else {
         if (ask->kind == TR_API_KEYS)
             put_list(&out, in);
@@ -218,7 +218,7 @@ static void answer(struct ask *ask, struct tr_connection *connection)
         else
             tr_put_text(&out, "{\"deleted\":1}\n");
         tr_answer_json(to, (struct tr_span){(const char *)out.bytes, out.size}, TR_SPAN(""));
-        tr_http_render(connection, ask->number);
+        tr_render(connection, ask->number);
     }
     free(out.bytes);
 }
@@ -232,7 +232,8 @@ static void end(struct ask *ask, bool is_answered)
         if (is_answered)
             answer(ask, connection);
         else
-            tr_http_refuse(connection, ask->number, 503, "this node is stopping, or has no room");
+            tr_render_problem(connection, ask->number, 503,
+                              "this node is stopping, or has no room");
     }
     tr_stream_close(&ask->stream);
 }
@@ -336,7 +337,7 @@ void tr_keys_begin(struct tr_connection *connection, uint16_t number)
     if (ask == NULL ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, files) != 0) {
         free(ask);
-        tr_http_refuse(connection, number, 503, "too many requests at once");
+        tr_render_problem(connection, number, 503, "too many requests at once");
         return;
     }
     ask->server = server;
@@ -348,14 +349,14 @@ void tr_keys_begin(struct tr_connection *connection, uint16_t number)
         memcpy(ask->key, route->name.text, route->name.size);
     put_commands(&out, ask, route);
     bool is_open = tr_stream_open(&ask->stream, &server->daemon->streams, files[0], &calls);
-    if (!is_open || !tr_server_take(server, files[1], connection)) {
+    if (!is_open || !server->take(server, files[1], connection)) {
         if (is_open)
             tr_stream_close(&ask->stream);
         else
             free(ask);
         if (!is_open)
             close(files[1]);
-        tr_http_refuse(connection, number, 503, "too many connections");
+        tr_render_problem(connection, number, 503, "too many connections");
         return;
     }
     if (!tr_stream_put(&ask->stream, command, out.size))

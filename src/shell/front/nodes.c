@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /cluster?scope=cluster: what each node says of itself and of the others. */
 #include "shell/front/connection.h"
-#include "shell/front/http.h"
+#include "shell/front/render.h"
 #include "shell/front/tour.h"
 #include "shell/front/views.h"
 #include "wire/text.h"
@@ -35,7 +35,7 @@ static void finish(struct tr_tour *tour, struct tr_connection *connection)
         tr_put_decimal(out, tour->unheard);
         tr_answer_json(&tour->server->answer, (struct tr_span){(const char *)out->bytes, out->size},
                        TR_SPAN("}\n"));
-        tr_http_render(connection, tour->number);
+        tr_render(connection, tour->number);
     }
     free(out->bytes);
     free(nodes);

@@ -3,7 +3,7 @@
 
 #include "shell/front/connection.h"
 #include "shell/front/gather.h"
-#include "shell/front/http.h"
+#include "shell/front/render.h"
 #include "shell/front/tour.h"
 #include "wire/text.h"
 
@@ -78,7 +78,7 @@ static struct tr_outlook *begin(struct tr_connection *connection, uint16_t numbe
     tr_node_stats(server->daemon->node, &stats);
     if (outlook == NULL || !stats.is_serving) {
         free(outlook);
-        tr_http_refuse(connection, number, 503, "the node is starting or stopping");
+        tr_render_problem(connection, number, 503, "the node is starting or stopping");
         return NULL;
     }
     tr_tour_init(&outlook->tour, connection, number);
@@ -90,7 +90,7 @@ static struct tr_outlook *begin(struct tr_connection *connection, uint16_t numbe
 
 static void refuse_unheard(struct tr_connection *connection, uint16_t number)
 {
-    tr_http_refuse(connection, number, 503, "a node of the cluster did not answer, ask again");
+    tr_render_problem(connection, number, 503, "a node of the cluster did not answer, ask again");
 }
 
 /* ---- how many, and when ---- */
@@ -142,7 +142,7 @@ static void finish_ahead(struct tr_tour *tour, struct tr_connection *connection)
             put_count(&out, "nodes-unheard", tour->unheard);
         tr_answer_json(&tour->server->answer, (struct tr_span){(const char *)body, out.size},
                        TR_SPAN("}\n"));
-        tr_http_render(connection, tour->number);
+        tr_render(connection, tour->number);
     }
     free_outlook(outlook);
 }
@@ -387,7 +387,7 @@ static void finish_list(struct tr_tour *tour, struct tr_connection *connection)
         }
         tr_answer_json(&tour->server->answer, (struct tr_span){(const char *)out.bytes, out.size},
                        TR_SPAN("}\n"));
-        tr_http_render(connection, tour->number);
+        tr_render(connection, tour->number);
     }
     free(out.bytes);
     free_outlook(outlook);

@@ -7,7 +7,9 @@
 #include "shell/front/bulk.h"
 #include "shell/front/front.h"
 #include "shell/front/http.h"
+#include "shell/front/look.h"
 #include "shell/front/outlook.h"
+#include "shell/front/render.h"
 #include "shell/front/resp.h"
 #include "shell/front/resp_verbs.h"
 #include "shell/front/resp_wait.h"
@@ -35,7 +37,7 @@ void tr_server_answer(struct tr_server *server, const struct tr_effect *effect)
         return; /* the client is gone */
     uint16_t number = (uint16_t)(token >> 20);
     if (tr_batch_hear(connection, number, effect) || tr_bulk_hear(connection, number, effect) ||
-        tr_allow_hear(connection, number, effect))
+        tr_look_hear(connection, number, effect))
         return;
     tr_http_answer(connection, number, effect);
 }
@@ -52,7 +54,7 @@ void tr_server_answer_page(struct tr_server *server, uint64_t token, struct tr_s
     if (connection == NULL)
         return;
     tr_answer_json(&server->answer, body, end);
-    tr_http_render(connection, (uint16_t)(token >> 20));
+    tr_render(connection, (uint16_t)(token >> 20));
 }
 
 void tr_server_answer_problem(struct tr_server *server, uint64_t token,
@@ -62,7 +64,7 @@ void tr_server_answer_problem(struct tr_server *server, uint64_t token,
     if (connection == NULL)
         return;
     tr_answer_problem(&server->answer, problem, NULL);
-    tr_http_render(connection, (uint16_t)(token >> 20));
+    tr_render(connection, (uint16_t)(token >> 20));
 }
 
 /* ---- connections ---- */
@@ -125,7 +127,7 @@ bool tr_server_take_own(struct tr_server *server, int file)
     return connection != NULL;
 }
 
-bool tr_server_take(struct tr_server *server, int file, const struct tr_connection *from)
+static bool take_resp(struct tr_server *server, int file, const struct tr_connection *from)
 {
     struct tr_connection *connection = take(server, file, &tr_front_calls);
     if (connection == NULL)
@@ -194,7 +196,7 @@ static void on_sweep(uv_timer_t *timer)
         if (connection->resp == NULL && connection->in_size > 0 && !connection->is_closing &&
             !connection->is_lingering) {
             uint16_t number = tr_connection_begin(connection, TR_REQUEST_KINDS | TR_KIND_CLOSE);
-            tr_http_refuse(connection, number, 408, "the request did not come to its end");
+            tr_render_problem(connection, number, 408, "the request did not come to its end");
             tr_stream_flush(&connection->stream);
         }
         tr_connection_close(connection);
@@ -290,6 +292,7 @@ struct tr_server *tr_server_open(struct tr_daemon *daemon)
     uv_timer_init(&daemon->loop, &server->bulks_again);
     uv_timer_init(&daemon->loop, &server->outlooks_again);
     tr_allow_open(server);
+    server->take = take_resp;
     return server;
 }
 
@@ -343,6 +346,7 @@ void tr_server_close(struct tr_server *server)
     tr_batches_run(server); /* they are over */
     tr_outlooks_close(server);
     tr_allow_close(server);
+    tr_looks_close(server);
     uv_timer_stop(&server->sweep);
     uv_close((uv_handle_t *)&server->sweep, NULL);
     uv_timer_stop(&server->batches_again);

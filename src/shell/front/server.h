@@ -12,8 +12,6 @@
 
 #include "shell/daemon.h"
 
-struct tr_connection;
-
 /* NULL: it has said why. */
 struct tr_server *tr_server_open(struct tr_daemon *daemon);
 
@@ -30,11 +28,8 @@ void tr_server_answer_problem(struct tr_server *server, uint64_t token,
                               const struct tr_problem *problem);
 
 /* No new connections; those that are idle close, others after their answer. */
-/* A connection that this process has made to itself, of RESP, for what a client of another one has
- * asked; false: there is no room, and the file is closed. */
-bool tr_server_take(struct tr_server *server, int file, const struct tr_connection *from);
-
-/* Likewise, of HTTP: what another node would be asked for is asked of this one. */
+/* A connection that this process makes to itself: what another node would be asked for is asked of
+ * this one. */
 bool tr_server_take_own(struct tr_server *server, int file);
 
 void tr_server_drain(struct tr_server *server);

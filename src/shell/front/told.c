@@ -3,7 +3,7 @@
 
 #include "shell/callback/fault.h"
 #include "shell/front/connection.h"
-#include "shell/front/http.h"
+#include "shell/front/render.h"
 #include "shell/front/tour.h"
 #include "shell/pops.h"
 #include "wire/text.h"
@@ -127,7 +127,7 @@ static void answer(struct tr_connection *connection, uint16_t number, const char
     memcpy(body, head, sizeof head - 1);
     memcpy(body + sizeof head - 1, list, size);
     tr_answer_json(&server->answer, (struct tr_span){body, sizeof head - 1 + size}, end);
-    tr_http_render(connection, number);
+    tr_render(connection, number);
     free(body);
 }
 

@@ -60,7 +60,8 @@ struct tr_link {
 };
 
 /* Both keep a copy of the addresses, and refer to the secret. False: the memory may go. A link that
- * is dialled speaks TLS if tr_stream_secure() follows at once; NULL: one that is accepted does not. */
+ * is dialled speaks TLS if tr_stream_secure() follows at once; one that is accepted, if its
+ * connection did. */
 bool tr_link_dial(struct tr_link *link, struct tr_streams *all, const struct sockaddr *from,
                   const struct sockaddr *to, const struct tr_link_calls *calls);
 bool tr_link_accept(struct tr_link *link, struct tr_streams *all, int file, struct tr_tls *tls,
