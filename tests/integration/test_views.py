@@ -81,7 +81,7 @@ def test_the_last_hour_and_destinations_tell_of_pops(node, receiver):
 
     def both():
         by = {at["origin"]: at for at in node.get("/destinations").json()["destinations"]}
-        good, bad = by.get(receiver.uri.rsplit("/", 1)[0]), by.get(dead[:-1])
+        good, bad = by.get(receiver.uri), by.get(dead[:-1])
         return (good, bad) if good and bad and good["attempts"] >= 20 and bad["attempts"] >= 1 else None
 
     good, bad = wait_for(both, 10, "both destinations")
