@@ -6,7 +6,7 @@ DESTDIR ?=
 MESON   ?= meson
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps run demo test check bench fuzz soak deb install clean format
+.PHONY: all help deps run demo test check bench fuzz soak deb oci install clean format
 
 all: build/build.ninja  ## build build/trystd, build/tryst and the library
 	@[ -e build/trystd ] || echo 'building tryst: it takes a minute or two'
@@ -55,6 +55,10 @@ soak:  ## the long proofs: the simulator for an hour, clusters of daemons with 1
 deb:  ## Debian packages, in build/deb: tryst, libtryst-place1, libtryst-place-dev
 	@scripts/deps deb
 	@scripts/deb
+
+oci:  ## an image for containers, in build/oci, from those packages
+	@scripts/deps oci
+	@scripts/oci
 
 install: all  ## install to DESTDIR and prefix (/usr/local)
 	@$(MESON) configure build --prefix=$(prefix) >/dev/null
