@@ -5,6 +5,7 @@ colours. What it looked like is in build/test-logs/page/."""
 import json
 import os
 import random
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -19,7 +20,7 @@ from selenium.webdriver.common.keys import Keys
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
-from cluster import Cluster, wait_for  # noqa: E402
+from cluster import TRYST, Cluster, wait_for  # noqa: E402
 from conftest import Receiver, free_port  # noqa: E402
 
 SHOTS = ROOT / "build" / "test-logs" / "page"
@@ -252,3 +253,39 @@ def test_a_page_that_stays_open_does_not_grow(cluster, browser):
     print(f"heap {before} then {after} bytes after {rounds} s, {nodes} elements")
     assert after - before < 10_000_000 and nodes < 3000
     no_complaints(browser)
+
+
+def test_a_token_is_asked_for_and_kept_in_the_tab(browser, tmp_path):
+    made = Cluster(tmp_path)
+    tokens = tmp_path / "tokens"
+    shown = {name: subprocess.run([TRYST, "token", "new", name, "--scope", scope, "--tokens-file", str(tokens)], capture_output=True, text=True, check=True).stdout.split()[-1] for name, scope in (("reader", "read"), ("other", "read,tag:x"))}
+    made.shared = f"[auth]\ntokens-file = {tokens}\n"
+    node = made.start(1)[0]
+    try:
+        look(browser)
+        browser.get(f"http://{node.address}/ui/#/timers")
+        wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "dialog input"), 10, "a login")
+
+        def log_in(token):
+            field = wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "dialog input[type=password]"), 10, "a field")[0]
+            field.send_keys(token)
+            field.send_keys(Keys.ENTER)
+
+        log_in("wrong")
+        wait_for(lambda: "not accepted" in browser.find_element(By.TAG_NAME, "dialog").text, 10, "a word on the wrong one")
+        log_in(shown["reader"])
+        wait_for(lambda: "No timer matches" in text(browser), 10, "the list")
+        browser.refresh()
+        wait_for(lambda: "No timer matches" in text(browser), 10, "the list, without another login")
+        # What the token may not do is said.
+        browser.execute_script("location.hash = '#/timers?tag=a'")
+        wait_for(lambda: "0 shown" in text(browser), 10, "another list")
+        click(browser, "Cancel all that match")
+        wait_for(lambda: "may not write" in browser.find_element(By.ID, "toast").text, 10, "a refusal")
+        assert browser.execute_script("return Object.keys(localStorage).length + document.cookie.length") == 0
+        click(browser, "Log out", "header")
+        wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "dialog input"), 10, "a login again")
+        browser.get("about:blank")
+        assert [line for line in browser.get_log("browser") if "Content Security" in line["message"] or "Uncaught" in line["message"]] == []
+    finally:
+        made.close()
