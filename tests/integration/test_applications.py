@@ -560,7 +560,7 @@ def test_pops_are_told_newest_first(nodes, receiver):
     for i in range(7):
         create(node, receiver.uri + ("/status/500" if i == 5 else f"/{i}"), {"interval": 0}, statistics={"tag-info": [{"type": f"t{i}"}]})
         receiver.wait(i + 1)
-        wait_for(lambda: node.get("/pops?limit=1").json()["pops"][0]["tags"] == [f"t{i}"])
+        wait_for(lambda: [pop["tags"] for pop in node.get("/pops?limit=1").json()["pops"]] == [[f"t{i}"]])
     pops = node.get("/pops").json()["pops"]
     assert [pop["tags"] for pop in pops] == [["t6"], ["t5"], ["t4"], ["t3"], ["t2"]]
     assert [pop["state"] for pop in pops] == ["delivered", "dead", "delivered", "delivered", "delivered"]
