@@ -225,7 +225,7 @@ def test_unknown_members_are_refused_with_a_pointer(node, receiver):
     ("GET", "/timers/0000000000000001-1?tag=a"),
     ("GET", "/timers?dry-run=yes"),
     ("GET", "/pops?tag=a"),
-    ("GET", "/cluster?scope=cluster"),
+    ("GET", "/cluster?scope=world"),
 ])
 def test_parameters_of_other_requests_are_refused(node, receiver, method, path):
     kept = node.create(receiver.uri, 3600).location

@@ -129,7 +129,11 @@ def test_the_page_is_served_compressed_and_for_ever(node):
         size += len(packed.body)
         todo += re.findall(r'"\./([a-z]+-[0-9a-f]{12}\.[a-z]+)"', plain.body.decode())
     assert len(seen) > 8 and size < 100_000
-    assert node.get("/").status == 302 and node.get("/").headers["location"] == "/ui/"
+    browsers = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
+    for path in ("/", "/ui"):
+        answer = node.request("GET", path, headers=browsers)
+        assert answer.status == 302 and answer.headers["location"] == "/ui/"
+    assert node.get("/").status == 404
     assert node.get("/ui/nothing.js").status == 404 and node.request("POST", "/ui/").status == 405
     assert node.get("/ui/settings.json").json()["read-only"] is False
 
