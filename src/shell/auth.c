@@ -16,7 +16,7 @@
 
 #define SECOND_US 1000000u
 #define FRESH_MS  30000 /* clocks of nodes may differ by less */
-#define HASH_TEXT (2 * TR_PROOF_SIZE)
+#define HASH_TEXT ((size_t)2 * TR_PROOF_SIZE)
 
 static const struct tr_span node_mark = {"Tryst-Node ", 11};
 

@@ -156,8 +156,8 @@ static bool read_hash(struct tr_span text, uint8_t hash[TR_TOKEN_HASH])
     if (text.size != (size_t)2 * TR_TOKEN_HASH)
         return false;
     for (unsigned i = 0; i < TR_TOKEN_HASH; i++) {
-        int high = hex_digit(text.text[2 * i]);
-        int low = hex_digit(text.text[2 * i + 1]);
+        int high = hex_digit(text.text[(size_t)2 * i]);
+        int low = hex_digit(text.text[(size_t)2 * i + 1]);
         if (high < 0 || low < 0)
             return false;
         hash[i] = (uint8_t)(high * 16 + low);

@@ -100,7 +100,7 @@ static void put_destination(struct tr_writer *out, const struct tr_daemon *daemo
         if (pop->state != TR_POP_DELIVERED && (last == NULL || pop->at_ms > last->at_ms))
             last = pop;
     }
-    tr_answer_reserve(out, 1024 + 6 * list[0].origin.size + 6 * TR_CONFIG_ADDRESS);
+    tr_answer_reserve(out, 1024 + 6 * list[0].origin.size + (size_t)6 * TR_CONFIG_ADDRESS);
     tr_put_text(out, out->size > 0 ? ",{\"origin\":" : "{\"origin\":");
     tr_put_json_string(out, list[0].origin);
     tr_put_text(out, ",\"node\":");

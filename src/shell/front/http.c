@@ -353,124 +353,123 @@ static bool may_be_plain(const struct tr_connection *connection, enum tr_api_kin
     return connection->stream.tls != NULL || connection->is_own || mode != TR_TLS_REQUIRED;
 }
 
-static void handle(struct tr_connection *connection, const char *bytes, size_t size)
+static void put_metrics(struct tr_server *server)
+{
+    struct tr_daemon *daemon = server->daemon;
+    struct tr_writer *out = &server->answer.body;
+    tr_answer_metrics(&server->answer, daemon->node, &daemon->metrics);
+    tr_metrics_head(out, "tryst_auth_failures_total", "counter",
+                    "Tokens that were shown and are none.");
+    tr_metrics_sample(out, "tryst_auth_failures_total", NULL, daemon->auth.failures);
+    tr_resp_put_counts(out, server);
+}
+
+static void resync(struct tr_server *server)
+{
+    tr_cluster_resync(server->daemon);
+    tr_answer_text(&server->answer, 202, "rebalancing; the log tells how it went\n");
+}
+
+/* What is known at once. */
+static void answer_now(struct tr_connection *connection, uint16_t number, const char *bytes)
 {
     struct tr_server *server = connection->server;
     struct tr_daemon *daemon = server->daemon;
-    enum tr_http_method method = tr_http_method(&connection->http);
-    tr_api_route(method, tr_http_span(bytes, connection->http.target), &server->route);
-    uint8_t kind = TR_REQUEST_KINDS;
+    struct tr_answer *answer = &server->answer;
     enum tr_api_kind what = server->route.kind;
+    if (what == TR_API_REFERENCES) /* nodes of the original drop what they hold for others */
+        tr_answer_status(answer, 202);
+    else if (what == TR_API_PING)
+        tr_answer_text(answer, 200, "OK");
+    else if (what == TR_API_LIVE)
+        tr_answer_health(answer, daemon->node, NULL, &daemon->config);
+    else if (what == TR_API_READY)
+        tr_answer_health(answer, daemon->node, &daemon->metrics, &daemon->config);
+    else if (what == TR_API_UI)
+        tr_page_answer(connection, bytes);
+    else if (what == TR_API_METRICS)
+        put_metrics(server);
+    else if (what == TR_API_CLUSTER)
+        tr_answer_cluster(answer, daemon);
+    else if (what == TR_API_CLUSTER_SET)
+        set_cluster(connection, bytes);
+    else if (what == TR_API_CLUSTER_RESYNC)
+        resync(server);
+    else if (what == TR_API_PEER)
+        tr_answer_upgrade(answer);
+    else
+        tr_answer_problem(answer, &server->route.problem, server->route.allow);
+    tr_render(connection, number);
+}
+
+/* What the node is asked for, on its own or with others. */
+static void ask(struct tr_connection *connection, uint16_t number, const char *bytes)
+{
+    struct tr_server *server = connection->server;
+    struct tr_daemon *daemon = server->daemon;
+    const struct tr_api_request *route = &server->route;
+    bool is_list = route->kind == TR_API_LIST;
+    if (route->kind == TR_API_CREATE && connection->http.has_lines)
+        begin_batch(connection, number, bytes);
+    else if (is_list && route->is_sorted)
+        tr_sorted_begin(connection, number);
+    else if (is_list && route->wants_cluster && !tr_node_is_alone(daemon->node))
+        tr_gather_page(daemon->gather, tr_connection_token(connection, number), route);
+    else
+        tr_http_ask(connection, number, bytes, NULL);
+}
+
+/* A page of another origin may not ask, and TLS may be wanted. */
+static void refuse_early(struct tr_connection *connection, const char *bytes)
+{
+    struct tr_api_request *route = &connection->server->route;
     const char *refusal = tr_page_refusal(connection, bytes);
-    if (!may_be_plain(connection, what)) {
-        tr_api_refuse(&server->route, 400, "this node speaks TLS: ask by https://");
-        what = TR_API_REFUSED;
-    }
-    if (refusal != NULL) {
-        tr_api_refuse(&server->route, 403, refusal);
-        what = TR_API_REFUSED;
-    }
-    if (what == TR_API_PEER && may_be_plain(connection, what) &&
-        may_become_link(connection, bytes, size)) {
-        become_link(connection);
-        return;
-    }
+    if (refusal != NULL)
+        tr_api_refuse(route, 403, refusal);
+    else if (!may_be_plain(connection, route->kind))
+        tr_api_refuse(route, 400, "this node speaks TLS: ask by https://");
+}
+
+/* As it is counted, and how it is to be answered. */
+static uint8_t kind_of(const struct tr_connection *connection)
+{
+    enum tr_api_kind what = connection->server->route.kind;
+    uint8_t kind = TR_REQUEST_KINDS;
     if (what == TR_API_READ)
         kind = TR_REQUEST_READ;
     else if (what == TR_API_LIST || (what >= TR_API_POPS && what <= TR_API_KEYS))
         kind = TR_REQUEST_LIST;
     else if (what <= TR_API_CANCEL || (what >= TR_API_REDRIVE && what <= TR_API_REDRIVE_ALL))
         kind = TR_REQUEST_WRITE;
-    kind |= method == TR_HTTP_HEAD ? TR_KIND_HEAD : 0;
-    if (!connection->http.keeps_alive || server->is_draining)
+    kind |= tr_http_method(&connection->http) == TR_HTTP_HEAD ? TR_KIND_HEAD : 0;
+    if (!connection->http.keeps_alive || connection->server->is_draining)
         kind |= TR_KIND_CLOSE;
-    uint16_t number = tr_connection_begin(connection, kind);
-    if (what != TR_API_REFUSED && !tr_allow_request(connection, number, bytes))
+    return kind;
+}
+
+static void handle(struct tr_connection *connection, const char *bytes, size_t size)
+{
+    struct tr_api_request *route = &connection->server->route;
+    tr_api_route(tr_http_method(&connection->http), tr_http_span(bytes, connection->http.target),
+                 route);
+    refuse_early(connection, bytes);
+    if (route->kind == TR_API_PEER && may_become_link(connection, bytes, size)) {
+        become_link(connection);
         return;
-    if (what != TR_API_REFUSED && tr_look_is_due(connection)) {
+    }
+    uint16_t number = tr_connection_begin(connection, kind_of(connection));
+    if (route->kind != TR_API_REFUSED && !tr_allow_request(connection, number, bytes))
+        return;
+    if (route->kind == TR_API_CLUSTER && route->wants_cluster)
+        tr_nodes_begin(connection, number);
+    else if (tr_look_is_due(connection))
         tr_look_begin(connection, number, bytes);
-        return;
-    }
-    switch (what) {
-    case TR_API_CREATE:
-    case TR_API_REPLACE:
-    case TR_API_CANCEL:
-    case TR_API_READ:
-    case TR_API_LIST:
-    case TR_API_REDRIVE:
-    case TR_API_FIRE:
-    case TR_API_RESYNC_LIST:
-        if (what == TR_API_CREATE && connection->http.has_lines)
-            begin_batch(connection, number, bytes);
-        else if (what == TR_API_LIST && server->route.is_sorted)
-            tr_sorted_begin(connection, number);
-        else if (what == TR_API_LIST && server->route.wants_cluster &&
-                 !tr_node_is_alone(daemon->node))
-            tr_gather_page(daemon->gather, tr_connection_token(connection, number), &server->route);
-        else
-            tr_http_ask(connection, number, bytes, NULL);
-        return;
-    case TR_API_CANCEL_ALL:
-    case TR_API_REDRIVE_ALL:
-    case TR_API_POPS:
-    case TR_API_AHEAD:
-    case TR_API_HISTORY:
-    case TR_API_DESTINATIONS:
-    case TR_API_KEYS:
-    case TR_API_KEY:
-    case TR_API_KEY_DELETE:
-    case TR_API_KEYSPACE:
-    case TR_API_CLOCK:
-    case TR_API_CLOCK_SET:
-    case TR_API_CLOCK_ADVANCE:
+    else if (route->kind <= TR_API_FIRE || route->kind == TR_API_RESYNC_LIST)
+        ask(connection, number, bytes);
+    else if (route->kind <= TR_API_CLOCK_ADVANCE)
         begin_other(connection, number, bytes);
-        return;
-    case TR_API_REFERENCES: /* nodes of the original drop what they hold for others: done here */
-        tr_answer_status(&server->answer, 202);
-        break;
-    case TR_API_PING:
-        tr_answer_text(&server->answer, 200, "OK");
-        break;
-    case TR_API_LIVE:
-        tr_answer_health(&server->answer, daemon->node, NULL, &daemon->config);
-        break;
-    case TR_API_READY:
-        tr_answer_health(&server->answer, daemon->node, &daemon->metrics, &daemon->config);
-        break;
-    case TR_API_UI:
-        tr_page_answer(connection, bytes);
-        break;
-    case TR_API_METRICS:
-        tr_answer_metrics(&server->answer, daemon->node, &daemon->metrics);
-        tr_metrics_head(&server->answer.body, "tryst_auth_failures_total", "counter",
-                        "Tokens that were shown and are none.");
-        tr_metrics_sample(&server->answer.body, "tryst_auth_failures_total", NULL,
-                          daemon->auth.failures);
-        tr_resp_put_counts(&server->answer.body, server);
-        break;
-    case TR_API_CLUSTER:
-        if (server->route.wants_cluster) {
-            tr_nodes_begin(connection, number);
-            return;
-        }
-        tr_answer_cluster(&server->answer, daemon);
-        break;
-    case TR_API_CLUSTER_SET:
-        set_cluster(connection, bytes);
-        break;
-    case TR_API_CLUSTER_RESYNC:
-        tr_cluster_resync(daemon);
-        tr_answer_text(&server->answer, 202, "rebalancing; the log tells how it went\n");
-        break;
-    case TR_API_PEER:
-        tr_answer_upgrade(&server->answer);
-        break;
-    case TR_API_REFUSED:
-    case TR_API_KINDS:
-        tr_answer_problem(&server->answer, &server->route.problem, server->route.allow);
-        break;
-    }
-    tr_render(connection, number);
+    else
+        answer_now(connection, number, bytes);
 }
 
 /* A message that is none: answered once, then the connection closes. */

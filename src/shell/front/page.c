@@ -83,8 +83,8 @@ void tr_page_answer(struct tr_connection *connection, const char *bytes)
         refuse(answer, 404, "the page is switched off: [ui] enabled = yes");
         return;
     }
-    bool is_root = name.text == NULL && !tr_span_starts(tr_http_span(bytes, http->target),
-                                                        TR_SPAN("/ui"));
+    bool is_root =
+        name.text == NULL && !tr_span_starts(tr_http_span(bytes, http->target), TR_SPAN("/ui"));
     if (is_root && !has_word(tr_http_header(http, bytes, TR_HTTP_ACCEPT), TR_SPAN("text/html"))) {
         refuse(answer, 404, "there is nothing at this path"); /* no browser asks */
         return;
