@@ -15,7 +15,7 @@ function curl(timer) {
   for (const key of Object.keys(headers ?? {})) headers[key] = masked(key, headers[key]);
   const path = name ? `/timers/named/${encodeURIComponent(name)}` : "/timers";
   const body = JSON.stringify({ timing, callback, reliability, statistics }, null, 1);
-  return `curl -X ${name ? "PUT" : "POST"} ${location.origin}${path} -d ${quoted(body)}`;
+  return `curl -X ${name ? "PUT" : "POST"} ${quoted(location.origin + path)} -d ${quoted(body)}`;
 }
 
 function schedule(timing) {

@@ -69,12 +69,23 @@ static bool is_taken(const char *path, const char *name)
     return is_taken;
 }
 
+/* Whether its last line has no end. */
+static bool ends_badly(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    bool is_bad = file != NULL && fseek(file, -1, SEEK_END) == 0 && fgetc(file) != '\n';
+    if (file != NULL)
+        fclose(file);
+    return is_bad;
+}
+
 static enum tr_exit append(const struct wish *wish, const char *text)
 {
     uint8_t hash[TR_TOKEN_HASH];
     char line[SCOPES_SIZE + 256];
     tr_digest((struct tr_span){text, strlen(text)}, hash);
-    int size = snprintf(line, sizeof line, "%s%s sha256:", wish->name, wish->scopes);
+    int size = snprintf(line, sizeof line, "%s%s%s sha256:", ends_badly(wish->file) ? "\n" : "",
+                        wish->name, wish->scopes);
     for (unsigned i = 0; i < TR_TOKEN_HASH; i++)
         size += snprintf(line + size, sizeof line - (size_t)size, "%02x", hash[i]);
     line[size++] = '\n';

@@ -148,7 +148,9 @@ bool tr_node_find_next(struct tr_node *node, const struct tr_query *query, uint6
 void tr_node_sort_next(struct tr_nexts *nexts); /* after the last slice */
 uint32_t tr_node_next_ref(const struct tr_node *node, const struct tr_next *next);
 
-/* Whether a client that sees only some timers sees this one. */
+/* Whether a client that sees only some timers sees this one, which was found so, */
+bool tr_node_sees_own(const struct tr_node *node, uint32_t ref, const struct tr_narrow *narrow);
+/* or is an effect's. */
 bool tr_node_sees(const struct tr_node *node, uint32_t ref, const struct tr_narrow *narrow);
 
 /* The cluster's clock, as this node knows it: what is set from now on has a higher version. */

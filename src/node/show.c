@@ -289,15 +289,32 @@ uint32_t tr_node_next_ref(const struct tr_node *node, const struct tr_next *next
     return tr_survey_find(&node->timers, next);
 }
 
+bool tr_node_sees_own(const struct tr_node *node, uint32_t ref, const struct tr_narrow *narrow)
+{
+    struct tr_record record;
+    tr_book_unpack(&node->timers.book, ref, &record);
+    return tr_list_sees(&record, narrow);
+}
+
 bool tr_node_sees(const struct tr_node *node, uint32_t ref, const struct tr_narrow *narrow)
 {
-    return narrow == NULL || tr_list_sees(&node->timers, ref, narrow);
+    struct tr_record record;
+    if (narrow == NULL || narrow->count == 0)
+        return true;
+    tr_node_record(node, ref, &record); /* which knows where an effect's reference leads */
+    return tr_list_sees(&record, narrow);
 }
 
 bool tr_node_destination(const struct tr_node *node, struct tr_span origin,
                          struct tr_destination_stats *stats)
 {
     return tr_destination_look(&node->pops, tr_hash_xxh3(origin.text, origin.size), stats);
+}
+
+uint64_t tr_node_tag_count(const struct tr_node *node, struct tr_span name)
+{
+    tr_ref ref = tr_strings_find(&node->timers.book.tags, name);
+    return ref == TR_ARENA_NONE ? 0 : *tr_strings_tally(&node->timers.book.tags, ref);
 }
 
 uint64_t tr_node_version(const struct tr_node *node)

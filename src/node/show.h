@@ -103,6 +103,9 @@ bool tr_node_destination(const struct tr_node *node, struct tr_span origin,
 /* The tags and how many timers count under each, one at a time: start with *cursor = 0. */
 bool tr_node_next_tag(const struct tr_node *node, uint64_t *cursor, struct tr_tag *tag);
 
+/* How many of them count under one tag. */
+uint64_t tr_node_tag_count(const struct tr_node *node, struct tr_span name);
+
 struct tr_span tr_node_address(const struct tr_node *node);
 
 /* A node of the cluster by its address; TR_MEMBER_NONE: this one has never heard of it. */

@@ -155,6 +155,10 @@ static void complete_tls(struct completion *completion)
         config->tls_clients = TR_TLS_TAKEN;
     if (!has_cert && (config->tls_clients != TR_TLS_OFF || config->tls_peers != TR_TLS_OFF))
         fault(completion, "[tls] clients and peers need cert and key");
+    if (config->tls_clients != TR_TLS_OFF && config->node_count > 1 && config->tls_ca[0] == '\0')
+        fault(completion,
+              "[tls] clients in a cluster needs client-ca: nodes ask each other for parts "
+              "of listings, and check each other by it");
     if (config->tls_peers != TR_TLS_OFF && config->tls_ca[0] == '\0')
         fault(completion, "[tls] peers needs client-ca: by it nodes check each other");
 }

@@ -214,7 +214,9 @@ void tr_stream_feed(struct tr_stream *stream, const char *bytes, size_t size)
     while (state == TR_TLS_READY && !stream->is_closed && stream->tls != NULL &&
            (got = tr_tls_read(stream->tls, buffer, TR_STREAM_READ)) > 0)
         stream->calls->on_bytes(stream, buffer, got);
-    if (!stream->is_closed && stream->tls != NULL && tr_tls_is_ended(stream->tls))
+    if (!stream->is_closed && stream->tls != NULL && tr_tls_is_broken(stream->tls))
+        refuse_tls(stream);
+    else if (!stream->is_closed && stream->tls != NULL && tr_tls_is_ended(stream->tls))
         stream->calls->on_end(stream, false);
 }
 

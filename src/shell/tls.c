@@ -19,6 +19,7 @@ struct tr_tls {
     SSL *ssl;
     BIO *from_wire;
     BIO *to_wire;
+    bool is_broken;
     char fault[256];
 };
 
@@ -265,9 +266,20 @@ bool tr_tls_write(struct tr_tls *tls, const char *bytes, size_t size)
 size_t tr_tls_read(struct tr_tls *tls, char *bytes, size_t cap)
 {
     int got = SSL_read(tls->ssl, bytes, (int)cap);
-    if (got <= 0)
-        ERR_clear_error();
+    int why = got > 0 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, got);
+    bool is_fine = why == SSL_ERROR_NONE || why == SSL_ERROR_WANT_READ ||
+                   why == SSL_ERROR_WANT_WRITE || why == SSL_ERROR_ZERO_RETURN;
+    if (!is_fine) {
+        tls->is_broken = true;
+        keep_fault(tls);
+    }
+    ERR_clear_error();
     return got > 0 ? (size_t)got : 0;
+}
+
+bool tr_tls_is_broken(const struct tr_tls *tls)
+{
+    return tls->is_broken;
 }
 
 const char *tr_tls_fault(const struct tr_tls *tls)

@@ -55,7 +55,9 @@ size_t tr_tls_output(struct tr_tls *tls, char *bytes, size_t cap);
 
 /* Once it is ready. */
 bool tr_tls_write(struct tr_tls *tls, const char *bytes, size_t size);
+/* 0: no more for now; or never, if it is broken then. */
 size_t tr_tls_read(struct tr_tls *tls, char *bytes, size_t cap);
+bool tr_tls_is_broken(const struct tr_tls *tls);
 
 const char *tr_tls_fault(const struct tr_tls *tls);
 long tr_tls_verdict(const struct tr_tls *tls); /* on the certificate, by OpenSSL's numbers */

@@ -69,11 +69,9 @@ static bool is_seen(const struct tr_record *record, const struct tr_narrow *narr
     return narrow->count == 0;
 }
 
-bool tr_list_sees(const struct tr_timers *timers, tr_ref ref, const struct tr_narrow *narrow)
+bool tr_list_sees(const struct tr_record *record, const struct tr_narrow *narrow)
 {
-    struct tr_record record;
-    tr_book_unpack(&timers->book, ref, &record);
-    return is_seen(&record, narrow);
+    return narrow == NULL || is_seen(record, narrow);
 }
 
 bool tr_list_has(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query)

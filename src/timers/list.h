@@ -14,7 +14,7 @@ bool tr_list_has(const struct tr_timers *timers, tr_ref ref, const struct tr_que
 tr_wall_ms tr_list_due(const struct tr_timers *timers, tr_ref ref);
 
 /* Whether a client that sees only some timers sees this one. */
-bool tr_list_sees(const struct tr_timers *timers, tr_ref ref, const struct tr_narrow *narrow);
+bool tr_list_sees(const struct tr_record *record, const struct tr_narrow *narrow);
 
 /* Timers that a query chooses, from a cursor on, which is moved: a slice of all. Returns how many,
  * at most `most`; the cursor is UINT64_MAX when all have been looked at. */

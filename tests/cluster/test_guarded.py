@@ -128,6 +128,12 @@ def test_listings_of_all_nodes_with_tokens(cluster, clients):
         tag = "shop" if i % 3 == 0 else "else"
         assert ask(members[i % 3], "admin", "POST", "/timers", timer(3600 + i, tag))[0] == 200
     assert ask(members[0], None, "GET", "/timers?scope=cluster")[0] == 401
+    own, others = (json.loads(ask(members[0], "admin", "GET", f"/timers?scope=node&tag={tag}")[1])["timers"][0]["id"] for tag in ("shop", "else"))
+    for member in members:  # one of them at least does not hold it, and reads it from others
+        assert [ask(member, name, "GET", f"/timers/{own}")[0] for name in ("admin", "reader", "shop")] == [200, 200, 200]
+        assert [ask(member, name, "GET", f"/timers/{others}")[0] for name in ("admin", "shop")] == [200, 403]
+        assert [ask(member, "shop", method, f"/timers/{others}{suffix}", body)[0] for method, suffix, body in (("DELETE", "", None), ("PUT", "", timer(100, "shop")), ("POST", "/fire", None))] == [403] * 3
+        assert ask(member, "shop", "PUT", f"/timers/{own}", timer(7200, "shop"))[0] == 200
     for member in members:
         ahead = {name: json.loads(ask(member, name, "GET", "/timers/ahead?scope=cluster")[1]) for name in ("shop", "reader")}
         assert (ahead["shop"]["pending"], ahead["reader"]["pending"]) == (20, 60) and ahead["reader"]["nodes-unheard"] == 0, ahead

@@ -143,6 +143,39 @@ def test_commands_by_scope(guarded):
     assert hello.get("other") == b"v"
 
 
+def test_what_is_written_tells_nothing_to_who_may_not_read(guarded):
+    node = guarded
+    writer = redis.Redis("127.0.0.1", node.port, password=node.tokens["writer"])
+    assert writer.set("k", "secret")
+    for refused in (("GETDEL", "k"), ("GETEX", "k"), ("GETSET", "k", "x"), ("SET", "k", "x", "GET"), ("FLUSHALL",), ("FLUSHDB",)):
+        with pytest.raises(redis.ResponseError, match="this token"):
+            writer.execute_command(*refused)
+    assert writer.set("get", "get") and ask(node, "writer", "DELETE", "/timers?all=yes&dry-run=yes").status == 403
+    # Rights go with the token that was shown last.
+    session = redis.Redis("127.0.0.1", node.port, username="x", password=node.tokens["admin"], single_connection_client=True)
+    session.ping()
+    assert session.execute_command("AUTH", "shop", node.tokens["shop"])
+    for words in (("GET", "k"), ("FLUSHALL",)):
+        with pytest.raises(redis.ResponseError, match="this token"):
+            session.execute_command(*words)
+    with pytest.raises(redis.ResponseError, match="WRONGPASS"):
+        session.execute_command("AUTH", "x", "wrong")
+
+
+def test_tokens_are_not_added_up(guarded):
+    node = guarded
+    others = set_timer(node, "admin", "else")
+    for first, second in (("shop", "reader"), ("reader", "shop"), ("named", "admin")):
+        content = body("else")
+        with socket.create_connection(("127.0.0.1", node.port), timeout=10) as stream:
+            stream.sendall(f"PUT {others} HTTP/1.1\r\nHost: n\r\nAuthorization: Bearer {node.tokens[first]}\r\nContent-Length: {len(content)}\r\n\r\n{content}".encode()
+                           + f"GET /timers HTTP/1.1\r\nHost: n\r\nConnection: close\r\nAuthorization: Bearer {node.tokens[second]}\r\n\r\n".encode())
+            got = b""
+            while piece := stream.recv(65536):
+                got += piece
+        assert got.startswith(b"HTTP/1.1 403"), (first, second, got[:200])
+
+
 def test_limits_of_a_token(guarded):
     node = guarded
     node.tokens["slow"] = new_token(node.path, "slow", "read", "rate=5/s")

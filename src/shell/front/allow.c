@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/front/allow.h"
 #include "shell/front/render.h"
+#include "shell/front/resp.h"
 
 #include "wire/text.h"
 
@@ -76,15 +77,26 @@ void tr_allow_all(struct tr_connection *connection)
     tr_rights_all(rights_of(connection));
 }
 
+static bool find(struct tr_connection *connection, struct tr_span secret, struct tr_rights *rights)
+{
+    tr_auth_find(&connection->server->daemon->auth, secret, rights);
+    return rights->is_known;
+}
+
+static void grant(struct tr_connection *connection, const struct tr_rights *rights)
+{
+    const uint8_t *hash = tr_auth_hash(&connection->server->daemon->auth, rights);
+    tr_rights_copy(rights_of(connection), rights);
+    if (hash != NULL)
+        memcpy(connection->rights_hash, hash, TR_TOKEN_HASH);
+}
+
 bool tr_allow_session(struct tr_connection *connection, struct tr_span secret)
 {
-    struct tr_auth *auth = &connection->server->daemon->auth;
     struct tr_rights rights = {.is_known = false};
-    tr_auth_find(auth, secret, &rights);
-    if (!rights.is_known)
+    if (!find(connection, secret, &rights))
         return false;
-    tr_rights_copy(rights_of(connection), &rights);
-    memcpy(connection->rights_hash, tr_auth_hash(auth, &rights), TR_TOKEN_HASH);
+    grant(connection, &rights);
     return true;
 }
 
@@ -97,24 +109,21 @@ static const char *method_name(enum tr_http_method method)
 }
 
 /* Another node, which asks for somebody. */
-static bool is_node(struct tr_connection *connection, const char *bytes, struct tr_span value)
+static bool is_node(struct tr_connection *connection, const char *bytes, struct tr_span value,
+                    struct tr_rights *rights)
 {
     struct tr_daemon *daemon = connection->server->daemon;
     char line[TR_HTTP_TARGET_MAX + 16];
     struct tr_writer out = tr_writer_on(line, sizeof line);
     struct tr_span secret = {daemon->config.secret, strlen(daemon->config.secret)};
     struct tr_span target = tr_http_span(bytes, connection->http.target);
-    struct tr_rights rights = {.is_known = false};
     tr_put_text(&out, method_name(tr_http_method(&connection->http)));
     tr_put_bytes(&out, target.text, target.size);
     tr_wall_ms now_ms = (daemon->now_us + daemon->wall_base_us) / 1000;
-    if (!tr_auth_hear_node(secret, (struct tr_span){line, out.size}, value, now_ms, &rights))
-        return false;
-    tr_rights_copy(rights_of(connection), &rights);
-    return true;
+    return tr_auth_hear_node(secret, (struct tr_span){line, out.size}, value, now_ms, rights);
 }
 
-static bool know(struct tr_connection *connection, const char *bytes)
+static bool know(struct tr_connection *connection, const char *bytes, struct tr_rights *rights)
 {
     static const struct tr_span bearer = {"bearer ", 7};
     struct tr_span value = tr_http_header(&connection->http, bytes, TR_HTTP_AUTHORIZATION);
@@ -122,11 +131,23 @@ static bool know(struct tr_connection *connection, const char *bytes)
         return false;
     struct tr_span scheme = {value.text, bearer.size};
     if (!tr_span_equals_nocase(scheme, bearer))
-        return is_node(connection, bytes, value);
+        return is_node(connection, bytes, value, rights);
     value = tr_span_from(value, bearer.size);
     while (value.size > 0 && value.text[0] == ' ')
         value = tr_span_from(value, 1);
-    return tr_allow_session(connection, value);
+    return find(connection, value, rights);
+}
+
+/* Rights are a connection's: those of a request under way must not become another one's. */
+static bool is_of_others(const struct tr_connection *connection, uint16_t number,
+                         const struct tr_rights *rights)
+{
+    const struct tr_auth *auth = &connection->server->daemon->auth;
+    const uint8_t *hash = tr_auth_hash(auth, rights);
+    bool is_beside = connection->rights != NULL && number != connection->answered;
+    bool is_same = hash != NULL && connection->rights != NULL && connection->rights->token > 0 &&
+                   memcmp(hash, connection->rights_hash, TR_TOKEN_HASH) == 0;
+    return is_beside && !is_same;
 }
 
 /* ---- slowly ---- */
@@ -243,61 +264,94 @@ static const char *what_is_narrow(enum about about, const struct tr_rights *righ
     return NULL;
 }
 
-bool tr_allow_request(struct tr_connection *connection, uint16_t number, const char *bytes)
+/* Why it may not be done; NULL: it may. */
+static const char *find_refusal(const struct tr_api_request *route, const struct tr_rights *rights)
 {
-    struct tr_daemon *daemon = connection->server->daemon;
-    struct tr_api_request *route = &connection->server->route;
     const struct rule *rule = &rules[route->kind];
-    enum need need = rule->need;
-    uint64_t wait_ms = 0;
-    route->query.narrow = NULL;
-    if (!daemon->auth.is_on || need == NEEDS_NOTHING ||
-        (need == NEEDS_PROBE && daemon->config.has_open_probes))
-        return true;
-    bool is_others = connection->rights != NULL && (uint16_t)(number - connection->answered) > 0;
-    uint32_t before = connection->rights != NULL ? connection->rights->token : 0;
-    bool has_shown = tr_http_header(&connection->http, bytes, TR_HTTP_AUTHORIZATION).text != NULL;
-    if (!know(connection, bytes)) {
-        refuse_unknown(connection, number, has_shown);
-        return false;
-    }
-    const struct tr_rights *rights = connection->rights;
-    const char *missing = what_is_missing(need, rights);
+    const char *missing = what_is_missing(rule->need, rights);
     if (missing == NULL)
         missing = what_is_narrow(rule->about, rights);
     if (missing == NULL && rights->narrow.count > 0 && route->query.wants_held)
         missing = what_is_narrow(ABOUT_ALL, rights);
-    if (is_others && before != rights->token)
-        missing = "requests that follow each other without waiting must show the same token";
-    if (missing != NULL) {
-        refuse(connection, number, 403, missing, NULL);
+    if (missing == NULL && route->is_dry && !rights->reads)
+        missing = "this token may not read, and a dry run tells";
+    return missing;
+}
+
+/* Where there are no tokens everything may be done; but what a node asks for somebody that is
+ * narrowed stays narrowed. */
+static void allow_openly(struct tr_connection *connection, const char *bytes)
+{
+    struct tr_api_request *route = &connection->server->route;
+    struct tr_rights rights = {.is_known = false};
+    struct tr_span value = tr_http_header(&connection->http, bytes, TR_HTTP_AUTHORIZATION);
+    if (value.text == NULL || !is_node(connection, bytes, value, &rights))
+        return;
+    grant(connection, &rights);
+    if (rights.narrow.count > 0)
+        route->query.narrow = &connection->rights->narrow;
+}
+
+bool tr_allow_request(struct tr_connection *connection, uint16_t number, const char *bytes)
+{
+    struct tr_daemon *daemon = connection->server->daemon;
+    struct tr_api_request *route = &connection->server->route;
+    enum need need = rules[route->kind].need;
+    struct tr_rights rights = {.is_known = false};
+    uint64_t wait_ms = 0;
+    route->query.narrow = NULL;
+    if (!daemon->auth.is_on) {
+        allow_openly(connection, bytes);
+        return true;
+    }
+    if (need == NEEDS_NOTHING || (need == NEEDS_PROBE && daemon->config.has_open_probes))
+        return true;
+    if (!know(connection, bytes, &rights)) {
+        refuse_unknown(connection, number,
+                       tr_http_header(&connection->http, bytes, TR_HTTP_AUTHORIZATION).text !=
+                           NULL);
         return false;
     }
-    if (!tr_auth_take(&daemon->auth, rights, daemon->now_us, &wait_ms)) {
+    const char *refusal =
+        is_of_others(connection, number, &rights)
+            ? "requests that follow each other without waiting must show the same token"
+            : find_refusal(route, &rights);
+    if (refusal != NULL) {
+        refuse(connection, number, 403, refusal, NULL);
+        return false;
+    }
+    grant(connection, &rights);
+    if (!tr_auth_take(&daemon->auth, &rights, daemon->now_us, &wait_ms)) {
         refuse_rate(connection, number, wait_ms);
         return false;
     }
-    if (rights->narrow.count > 0)
-        route->query.narrow = &rights->narrow;
+    if (rights.narrow.count > 0)
+        route->query.narrow = &connection->rights->narrow;
     return true;
+}
+
+bool tr_allow_line(const struct tr_connection *connection, struct tr_problem *problem)
+{
+    struct tr_daemon *daemon = connection->server->daemon;
+    uint64_t wait_ms = 0;
+    if (!daemon->auth.is_on || connection->rights == NULL ||
+        tr_auth_take(&daemon->auth, connection->rights, daemon->now_us, &wait_ms))
+        return true;
+    tr_problem_set(problem, 429, "this token has asked for as much as it may in a second", NULL);
+    problem->retry_after_s = (unsigned)((wait_ms + 999) / 1000);
+    return false;
 }
 
 /* How many timers there are of a tag, as this node reckons from those that it holds itself. */
 static uint64_t count_of(const struct tr_daemon *daemon, struct tr_span name)
 {
-    struct tr_tag tag;
-    uint64_t cursor = 0;
     uint64_t nodes = tr_node_roster(daemon->node)->count;
     uint64_t copies = nodes < COPIES ? 1 : COPIES;
-    while (tr_node_next_tag(daemon->node, &cursor, &tag)) {
-        if (tr_span_equals(tag.name, name))
-            return tag.count * (nodes > 0 ? nodes : 1) / copies;
-    }
-    return 0;
+    return tr_node_tag_count(daemon->node, name) * (nodes > 0 ? nodes : 1) / copies;
 }
 
 bool tr_allow_timer(const struct tr_connection *connection, const struct tr_timer_body *body,
-                    struct tr_problem *problem)
+                    bool is_more, struct tr_problem *problem)
 {
     const struct tr_daemon *daemon = connection->server->daemon;
     const struct tr_rights *rights = connection->rights;
@@ -310,7 +364,7 @@ bool tr_allow_timer(const struct tr_connection *connection, const struct tr_time
                        NULL);
         return false;
     }
-    for (unsigned i = 0; rights->pending > 0 && i < rights->narrow.count; i++) {
+    for (unsigned i = 0; is_more && rights->pending > 0 && i < rights->narrow.count; i++) {
         if (rights->narrow.any[i].is_prefix ||
             count_of(daemon, rights->narrow.any[i].text) < rights->pending)
             continue;
@@ -362,6 +416,12 @@ const char *tr_allow_command(struct tr_connection *connection, const char *flags
 
 /* ---- from beginning to end ---- */
 
+static void renew(struct tr_connection *connection)
+{
+    tr_auth_renew(&connection->server->daemon->auth, connection->rights_hash, connection->rights);
+    connection->resp->is_operator = connection->rights->is_admin;
+}
+
 void tr_allow_reloaded(struct tr_server *server)
 {
     const struct tr_auth *auth = &server->daemon->auth;
@@ -372,7 +432,7 @@ void tr_allow_reloaded(struct tr_server *server)
             !tr_auth_still_has(auth, connection->rights_hash))
             tr_connection_close(connection);
         else if (is_session && connection->rights != NULL && connection->rights->token > 0)
-            tr_auth_renew(auth, connection->rights_hash, connection->rights);
+            renew(connection);
     }
 }
 

@@ -14,9 +14,13 @@
 /* Whether the request that was read, of server->route, may be done. False: it has been answered. */
 bool tr_allow_request(struct tr_connection *connection, uint16_t number, const char *bytes);
 
-/* Whether a timer may be set with these tags and this name, and there may be one more of them. */
+/* Whether a timer may be set with these tags and this name, and, if it is one more, there
+ * may be as many. */
 bool tr_allow_timer(const struct tr_connection *connection, const struct tr_timer_body *body,
-                    struct tr_problem *problem);
+                    bool is_more, struct tr_problem *problem);
+
+/* One more line of a request: each counts against what the token may ask for in a second. */
+bool tr_allow_line(const struct tr_connection *connection, struct tr_problem *problem);
 
 /* The rights that a command of RESP may have; NULL: all. Sets them, by a token; false: there is
  * none such. */

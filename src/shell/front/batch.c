@@ -149,7 +149,8 @@ static void ask(struct tr_batch *batch, uint32_t index)
     else
         memcpy(batch->scratch, batch->body + line->at, line->size);
     if (is_long || !tr_body_read(server, batch->scratch, line->size, true, &problem) ||
-        !tr_allow_timer(batch->connection, &server->body, &problem)) {
+        !tr_allow_timer(batch->connection, &server->body, true, &problem) ||
+        !tr_allow_line(batch->connection, &problem)) {
         server->daemon->metrics.requests_bad++;
         refuse_line(batch, line, &problem, NULL);
         return;

@@ -189,7 +189,7 @@ static void ask_next_node(struct tr_bulk *bulk)
     bulk->is_asking = !out.is_full;
     if (out.is_full ||
         !tr_gather_ask(gather, bulk->token, place, (struct tr_span){(const char *)line, out.size},
-                       &bulk->rights.narrow, on_done, bulk)) {
+                       &bulk->rights.narrow, true, on_done, bulk)) {
         bulk->is_asking = false;
         stop(bulk, 503, "too many requests at once");
     }

@@ -125,6 +125,7 @@ struct tr_server {
     size_t slowed_cap;
     uv_timer_t slow;
     struct tr_outlook *outlooks; /* walks that are under way, or to come; */
+    uint32_t outlook_count;      /* of them, and of those that ask other nodes */
     uv_timer_t outlooks_again;
     struct tr_counted { /* and what the last one counted */
         struct tr_ahead ahead;

@@ -35,6 +35,7 @@ struct fetch {
     bool is_own;
     bool is_open;
     bool is_plain; /* TLS was tried */
+    bool is_long;  /* it is to do something */
     char name[TR_NODE_MAX + 1];
     char request[REQUEST_MAX];
     struct tr_http http;
@@ -193,6 +194,7 @@ static void try_plain(struct fetch *fetch)
     again->is_plain = true;
     again->token = fetch->token;
     again->done = fetch->done;
+    again->is_long = fetch->is_long;
     again->context = fetch->context;
     again->place = fetch->place;
     again->is_last = fetch->is_last;
@@ -243,9 +245,13 @@ static void connect_to(struct fetch *fetch, const struct sockaddr_storage *addre
     uint16_t port = 0;
     struct tr_span name = {fetch->name, strlen(fetch->name)};
     struct tr_tls *tls = NULL;
-    if (speaks_tls(fetch) && tr_address_split(name, host, &port) == NULL)
+    if (!speaks_tls(fetch))
+        return;
+    if (tr_address_split(name, host, &port) == NULL)
         tls = tr_tls_new(fetch->gather->daemon->tls_client, host);
-    if (tls != NULL)
+    if (tls == NULL)
+        fail(fetch);
+    else
         tr_stream_secure(&fetch->stream, tls);
 }
 
@@ -409,8 +415,7 @@ static void start(struct tr_gather *gather, struct fetch *fetch)
     struct tr_span name = {fetch->name, strlen(fetch->name)};
     fetch->gather = gather;
     fetch->wait.on_found = on_found;
-    fetch->until_ms =
-        uv_now(&gather->daemon->loop) + (fetch->done != NULL ? LONG_LIMIT_MS : LIMIT_MS);
+    fetch->until_ms = uv_now(&gather->daemon->loop) + (fetch->is_long ? LONG_LIMIT_MS : LIMIT_MS);
     fetch->next = gather->fetches;
     fetch->at = &gather->fetches;
     if (fetch->next != NULL)
@@ -441,7 +446,9 @@ void tr_gather_page(struct tr_gather *gather, uint64_t token, const struct tr_ap
     }
     if (gather->count >= FETCHES_MAX)
         end_abandoned(gather);
-    struct fetch *fetch = gather->count < FETCHES_MAX ? calloc(1, sizeof *fetch) : NULL;
+    bool is_narrow = query->query.narrow != NULL && query->query.narrow->count > 0;
+    bool may_ask = !is_narrow || gather->daemon->config.secret[0] != '\0';
+    struct fetch *fetch = may_ask && gather->count < FETCHES_MAX ? calloc(1, sizeof *fetch) : NULL;
     if (place >= count || fetch == NULL) {
         struct tr_problem problem;
         tr_problem_set(&problem, 503, "too many requests at once", NULL);
@@ -489,12 +496,15 @@ uint64_t tr_gather_nodes(struct tr_gather *gather)
 }
 
 bool tr_gather_ask(struct tr_gather *gather, uint64_t token, uint16_t place, struct tr_span line,
-                   const struct tr_narrow *narrow, tr_gather_done *done, void *context)
+                   const struct tr_narrow *narrow, bool is_long, tr_gather_done *done,
+                   void *context)
 {
     struct tr_node_peer nodes[TR_VIEW_NODES_MAX + 2];
     uint32_t count = list_nodes(gather->daemon->node, nodes);
     if (gather->count >= FETCHES_MAX)
         end_abandoned(gather);
+    if (narrow->count > 0 && gather->daemon->config.secret[0] == '\0')
+        return false; /* it could not be told for whom it is asked */
     struct fetch *fetch = place < count && nodes[place].is_up && gather->count < FETCHES_MAX
                               ? calloc(1, sizeof *fetch)
                               : NULL;
@@ -503,6 +513,7 @@ bool tr_gather_ask(struct tr_gather *gather, uint64_t token, uint16_t place, str
     fetch->token = token;
     fetch->place = place;
     fetch->done = done;
+    fetch->is_long = is_long;
     fetch->context = context;
     memcpy(fetch->name, nodes[place].address.text, nodes[place].address.size);
     struct tr_writer out = tr_writer_on((uint8_t *)fetch->request, REQUEST_MAX - 1);

@@ -28,12 +28,13 @@ struct tr_gather *tr_gather_open(struct tr_daemon *daemon, const struct tr_gathe
 void tr_gather_page(struct tr_gather *gather, uint64_t token, const struct tr_api_request *query);
 
 /* Asks another node, of this place among all by address, what a client would: one line of a request
- * and nothing besides, for somebody narrowed to some timers. `done` gets the body of its 200, or
- * NULL, once, also if the client behind `token` has gone; not when all is closed. False: there is
- * no such node up, or no room. */
+ * and nothing besides, for somebody narrowed to some timers; `is_long`: it is to do something, and
+ * may take minutes. `done` gets the body of its 200, or NULL, once, also if the client behind
+ * `token` has gone; not when all is closed. False: there is no such node up, or no room. */
 typedef void tr_gather_done(void *context, struct tr_span body);
 bool tr_gather_ask(struct tr_gather *gather, uint64_t token, uint16_t place, struct tr_span line,
-                   const struct tr_narrow *narrow, tr_gather_done *done, void *context);
+                   const struct tr_narrow *narrow, bool is_long, tr_gather_done *done,
+                   void *context);
 /* The first place from this one on of another node that is up; UINT16_MAX: there is none. */
 uint16_t tr_gather_next(struct tr_gather *gather, uint16_t place);
 /* Which nodes there are, and are up: another number when that is not the same any more. */

@@ -246,7 +246,8 @@ void tr_http_ask(struct tr_connection *connection, uint16_t number, const char *
         }
         read_trace(connection, bytes, &server->body.own);
         server->body.own.name = route->name.text != NULL ? route->name : server->body.own.name;
-        if (!tr_allow_timer(connection, &server->body, &problem)) {
+        bool is_more = condition == NULL || condition->when != TR_WHEN_SAME;
+        if (!tr_allow_timer(connection, &server->body, is_more, &problem)) {
             tr_answer_problem(&server->answer, &problem, NULL);
             tr_render(connection, number);
             return;

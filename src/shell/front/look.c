@@ -50,6 +50,11 @@ void tr_look_begin(struct tr_connection *connection, uint16_t number, const char
     tr_daemon_step(server->daemon, &event);
 }
 
+static void on_again(uv_timer_t *timer)
+{
+    (void)timer; /* the turn that follows goes on with it */
+}
+
 bool tr_look_hear(struct tr_connection *connection, uint16_t number, const struct tr_effect *effect)
 {
     struct tr_server *server = connection->server;
@@ -71,6 +76,8 @@ bool tr_look_hear(struct tr_connection *connection, uint16_t number, const struc
         one->look = one->result == TR_NOT_FOUND ? LOOK_ABSENT : LOOK_FAILED;
         one->condition.when = TR_WHEN_ABSENT;
     }
+    if (!uv_is_active((uv_handle_t *)&server->outlooks_again))
+        uv_timer_start(&server->outlooks_again, on_again, 0, 0);
     return true;
 }
 

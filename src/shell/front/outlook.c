@@ -11,13 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MINUTE_MS  60000u
-#define AGE_MS     1000 /* younger counts are told again in any case, */
-#define AGE_TIMES  200  /* and those that are as many times younger than they took */
-#define LIST_MAX   ((size_t)1 << 20)
-#define PLACE_SIZE 48 /* hexadecimal digits */
-#define LINE_SIZE  8192
-#define NODES_MOST 256 /* bodies that are kept until all are there */
+#define MINUTE_MS     60000u
+#define AGE_MS        1000 /* younger counts are told again in any case, */
+#define AGE_TIMES     200  /* and those that are as many times younger than they took */
+#define LIST_MAX      ((size_t)1 << 20)
+#define PLACE_SIZE    48 /* hexadecimal digits */
+#define LINE_SIZE     8192
+#define OUTLOOKS_MOST 128 /* under way, or to come */
+#define NODES_MOST    256 /* bodies that are kept until all are there */
 
 /* A timer of a list, and where it stands. */
 struct piece {
@@ -37,7 +38,7 @@ struct tr_outlook {
     struct tr_ahead ahead;
     uint64_t took_us;
     /* Of a list. */
-    struct tr_nexts nexts;
+    struct tr_nexts *nexts;
     char *bodies[NODES_MOST]; /* this node's first */
     uint32_t body_count;
     struct piece *pieces;
@@ -50,6 +51,8 @@ struct tr_outlook {
 
 static void free_outlook(struct tr_outlook *outlook)
 {
+    outlook->tour.server->outlook_count--;
+    free(outlook->nexts);
     for (uint32_t i = 0; i < outlook->body_count; i++)
         free(outlook->bodies[i]);
     free(outlook->pieces);
@@ -76,11 +79,15 @@ static struct tr_outlook *begin(struct tr_connection *connection, uint16_t numbe
     struct tr_node_stats stats;
     struct tr_outlook *outlook = calloc(1, sizeof *outlook);
     tr_node_stats(server->daemon->node, &stats);
-    if (outlook == NULL || !stats.is_serving) {
+    bool is_full = server->outlook_count >= OUTLOOKS_MOST;
+    if (outlook == NULL || is_full || !stats.is_serving) {
         free(outlook);
-        tr_render_problem(connection, number, 503, "the node is starting or stopping");
+        tr_render_problem(connection, number, 503,
+                          is_full ? "too many look at what is ahead at once"
+                                  : "the node is starting or stopping");
         return NULL;
     }
+    server->outlook_count++;
     tr_tour_init(&outlook->tour, connection, number);
     keep_query(outlook, &server->route);
     outlook->query.narrow = &outlook->tour.rights.narrow;
@@ -181,12 +188,19 @@ static bool is_known(const struct tr_server *server, const struct tr_outlook *ou
            (age_ms < AGE_MS || age_ms * 1000 < AGE_TIMES * counted->took_us);
 }
 
+static void on_again(uv_timer_t *timer)
+{
+    (void)timer; /* the turn that follows goes on */
+}
+
 static void enqueue(struct tr_server *server, struct tr_outlook *outlook)
 {
     struct tr_outlook **link = &server->outlooks;
     while (*link != NULL)
         link = &(*link)->next;
     *link = outlook;
+    if (!uv_is_active((uv_handle_t *)&server->outlooks_again))
+        uv_timer_start(&server->outlooks_again, on_again, 0, 0);
 }
 
 void tr_ahead_begin(struct tr_connection *connection, uint16_t number)
@@ -258,7 +272,7 @@ static void note_end(struct tr_outlook *outlook, const struct tr_next *last)
 static void render_own(struct tr_outlook *outlook)
 {
     const struct tr_node *node = outlook->tour.server->daemon->node;
-    struct tr_nexts *nexts = &outlook->nexts;
+    struct tr_nexts *nexts = outlook->nexts;
     struct tr_writer out = tr_writer_on(NULL, 0);
     size_t *ends = calloc(nexts->count + 1, sizeof *ends);
     if (ends == NULL)
@@ -267,7 +281,8 @@ static void render_own(struct tr_outlook *outlook)
     uint32_t count = 0;
     for (; count < nexts->count && out.size < LIST_MAX; count++) {
         uint32_t ref = tr_node_next_ref(node, &nexts->list[count]);
-        if (ref != 0) { /* else it has ended meanwhile */
+        /* Else it has ended meanwhile, or is somebody else's by now. */
+        if (ref != 0 && tr_node_sees_own(node, ref, &outlook->tour.rights.narrow)) {
             tr_answer_reserve(&out, tr_show_bound(node, ref));
             tr_show_timer(&out, node, ref, TR_SHOW_LISTED);
         }
@@ -372,14 +387,14 @@ static void finish_list(struct tr_tour *tour, struct tr_connection *connection)
     } else if (connection != NULL) {
         if (outlook->piece_count > 1)
             qsort(outlook->pieces, outlook->piece_count, sizeof outlook->pieces[0], by_place);
-        while (count < outlook->piece_count && count < outlook->nexts.limit &&
+        while (count < outlook->piece_count && count < outlook->nexts->limit &&
                (!outlook->has_bound ||
                 tr_next_compare(&outlook->pieces[count].at, &outlook->bound) <= 0))
             count++;
         put_list(&out, outlook, count);
         bool has_more = outlook->has_more || count < outlook->piece_count;
         if (has_more) {
-            bool is_full = count > 0 && count == outlook->nexts.limit;
+            bool is_full = count > 0 && count == outlook->nexts->limit;
             tr_put_text(&out, ",\"cursor\":\"");
             put_place(&out, is_full || !outlook->has_bound ? &outlook->pieces[count - 1].at
                                                            : &outlook->bound);
@@ -399,13 +414,13 @@ static void ask_others_list(struct tr_outlook *outlook)
     const struct tr_api_request *route = &outlook->route;
     render_own(outlook);
     tr_put_text(&out, "GET /timers?scope=node&sort=due&limit=");
-    tr_put_decimal(&out, outlook->nexts.limit);
+    tr_put_decimal(&out, outlook->nexts->limit);
     tr_put_text(&out, route->query.wants_dead       ? "&state=dead"
                       : route->query.wants_retrying ? "&state=retrying"
                                                     : "&state=pending");
-    if (outlook->nexts.has_after) {
+    if (outlook->nexts->has_after) {
         tr_put_text(&out, "&cursor=");
-        put_place(&out, &outlook->nexts.after);
+        put_place(&out, &outlook->nexts->after);
     }
     tr_gather_put_filters(&out, route);
     outlook->tour.line = (struct tr_span){outlook->line, out.size};
@@ -421,9 +436,12 @@ void tr_sorted_begin(struct tr_connection *connection, uint16_t number)
     outlook->is_list = true;
     outlook->tour.hear = hear_list;
     outlook->tour.finish = finish_list;
-    outlook->nexts.limit = route->query.limit;
-    outlook->nexts.has_after = route->has_place;
-    outlook->nexts.after = (struct tr_next){
+    outlook->nexts = calloc(1, sizeof *outlook->nexts);
+    if (outlook->nexts == NULL)
+        abort();
+    outlook->nexts->limit = route->query.limit;
+    outlook->nexts->has_after = route->has_place;
+    outlook->nexts->after = (struct tr_next){
         .due_ms = route->behind.due_ms, .hash = route->behind.hash, .part = route->behind.part};
     enqueue(connection->server, outlook);
 }
@@ -438,25 +456,25 @@ static void end_count(struct tr_server *server, const struct tr_outlook *counted
                                           .took_us = counted->took_us};
 }
 
-static void on_again(uv_timer_t *timer)
-{
-    (void)timer; /* the turn that follows goes on */
-}
-
 /* A slice of the first walk: what is due goes before it. True: there is more to do. */
 static bool run_first(struct tr_server *server)
 {
     struct tr_outlook *outlook = server->outlooks;
     struct tr_node *node = server->daemon->node;
+    if (tr_tour_client(&outlook->tour) == NULL) {
+        server->outlooks = outlook->next;
+        free_outlook(outlook);
+        return server->outlooks != NULL;
+    }
     bool is_known_already = !outlook->is_list && is_known(server, outlook);
     bool goes_on = false;
     if (is_known_already) {
         outlook->ahead = server->counted.ahead;
-    } else if (tr_tour_client(&outlook->tour) != NULL) {
+    } else {
         uint64_t before_us = tr_clock_us(CLOCK_MONOTONIC);
         goes_on =
             outlook->is_list
-                ? tr_node_find_next(node, &outlook->query, &outlook->cursor, &outlook->nexts)
+                ? tr_node_find_next(node, &outlook->query, &outlook->cursor, outlook->nexts)
                 : tr_node_count_ahead(node, &outlook->query, &outlook->cursor, &outlook->ahead);
         outlook->took_us += tr_clock_us(CLOCK_MONOTONIC) - before_us;
         if (!goes_on && !outlook->is_list && outlook->tour.rights.narrow.count == 0)

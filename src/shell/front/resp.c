@@ -11,14 +11,15 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define UNREAD_MAX  ((size_t)64 << 20)  /* bytes of replies, so that a long pipeline may be sent */
-#define UNREAD_ALL  ((size_t)256 << 20) /* of all clients; beyond it each may have */
-#define UNREAD_EACH ((size_t)64 << 10)  /* no more than this */
-#define REPLY_MAX   ((size_t)256 << 20) /* of one command */
-#define LINGER_MAX  ((size_t)64 << 10)  /* read from a client that was told of its error */
-#define IN_MAX      ((size_t)128 << 20) /* of a command that is not whole */
-#define KEPT_MAX    ((size_t)256 << 20) /* of those of all clients */
-#define KEEPALIVE_S 300 /* of silence, until a client is asked whether it is there */
+#define UNREAD_MAX   ((size_t)64 << 20)  /* bytes of replies, so that a long pipeline may be sent */
+#define UNREAD_ALL   ((size_t)256 << 20) /* of all clients; beyond it each may have */
+#define UNREAD_EACH  ((size_t)64 << 10)  /* no more than this */
+#define REPLY_MAX    ((size_t)256 << 20) /* of one command */
+#define LINGER_MAX   ((size_t)64 << 10)  /* read from a client that was told of its error */
+#define IN_MAX       ((size_t)128 << 20) /* of a command that is not whole */
+#define STRANGER_MAX ((size_t)64 << 10)  /* of somebody who has shown no token yet */
+#define KEPT_MAX     ((size_t)256 << 20) /* of those of all clients */
+#define KEEPALIVE_S  300 /* of silence, until a client is asked whether it is there */
 
 /* ---- replies that are held ---- */
 
@@ -313,7 +314,9 @@ static bool keep(struct tr_connection *connection, const char *bytes, size_t siz
 {
     struct tr_server *server = connection->server;
     size_t before = connection->in_cap;
-    if (connection->in_size + size > IN_MAX || server->kept + size > KEPT_MAX)
+    bool is_stranger = server->daemon->auth.is_on && connection->rights == NULL;
+    if (connection->in_size + size > (is_stranger ? STRANGER_MAX : IN_MAX) ||
+        server->kept + size > KEPT_MAX)
         return false;
     bool is_kept = tr_connection_keep(connection, bytes, size);
     server->kept += connection->in_cap - before;

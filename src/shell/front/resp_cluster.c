@@ -22,8 +22,13 @@ bool tr_resp_may_operate(struct tr_resp_call *call)
 {
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
+    const struct tr_rights *rights = call->connection->rights;
     if (call->session->is_operator)
         return true;
+    if (call->daemon->auth.is_on && (rights == NULL || !rights->is_admin)) {
+        tr_resp_put_error(call->out, "NOPERM this token may not do what operators do");
+        return false;
+    }
     if (getpeername(call->connection->stream.file, (struct sockaddr *)&address, &size) == 0 &&
         tr_address_is_loopback(&address))
         return true;

@@ -140,6 +140,18 @@ static bool has_good_keys(const struct tr_resp_call *call)
     return true;
 }
 
+/* Commands that write, and tell what was there before. */
+static bool tells_value(const struct tr_resp_call *call)
+{
+    static const char *const names[] = {"getset", "getdel", "getex"};
+    bool tells = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        tells |= strcmp(call->verb->name, names[i]) == 0;
+    for (uint32_t i = 3; i < call->count && strcmp(call->verb->name, "set") == 0; i++)
+        tells |= tr_resp_is(call->arguments[i], "get");
+    return tells;
+}
+
 /* What is held against it by the token that was shown; NULL: nothing. One that waits for other
  * nodes is run again, and was allowed. */
 static const char *find_refusal(const struct tr_resp_call *call)
@@ -152,6 +164,8 @@ static const char *find_refusal(const struct tr_resp_call *call)
     if (!call->daemon->auth.is_on || (call->wait != NULL && call->wait->asked_count > 0))
         return NULL;
     last = last < call->count ? last : call->count - 1;
+    if (tells_value(call) && call->connection->rights != NULL && !call->connection->rights->reads)
+        return "NOPERM this token may not read, and this tells what was there";
     return tr_allow_command(call->connection, verb->flags,
                             has_keys ? &call->arguments[first] : NULL,
                             has_keys ? last - first + 1 : 0, (uint32_t)(has_keys ? verb->step : 1),

@@ -106,8 +106,7 @@ static bool knows(struct tr_resp_call *call, struct tr_span user, struct tr_span
     struct tr_span secret = {text, strlen(text)};
     bool has_tokens = call->daemon->auth.is_on;
     bool is_usual = tr_span_equals(user, TR_SPAN("default"));
-    if (is_usual && secret.size > 0)
-        call->session->is_operator = is_secret(secret, password);
+    call->session->is_operator = is_usual && secret.size > 0 && is_secret(secret, password);
     if (!has_tokens)
         return is_usual && (secret.size == 0 || call->session->is_operator);
     if (call->session->is_operator) {

@@ -186,8 +186,9 @@ static void on_sweep(uv_timer_t *timer)
         bool is_waiting = connection->asked != connection->answered && !connection->is_closing &&
                           !tr_batch_waits_for_client(connection);
         /* Pools rely on it that an idle connection is kept. */
-        bool is_kept =
-            connection->resp != NULL && !connection->is_closing && connection->stream.out_size == 0;
+        bool is_kept = connection->resp != NULL && !connection->is_closing &&
+                       connection->stream.out_size == 0 &&
+                       (connection->rights != NULL || !server->daemon->auth.is_on);
         if (is_moving || is_waiting ||
             is_kept) { /* it reads, if slowly; or it is we who are late */
             tr_connection_touch(connection);

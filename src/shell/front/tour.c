@@ -29,16 +29,20 @@ static void on_done(void *context, struct tr_span body)
 static void ask_next(struct tr_tour *tour)
 {
     struct tr_gather *gather = tour->server->daemon->gather;
+    if (tr_tour_client(tour) == NULL)
+        tour->place = UINT16_MAX;
     while (tour->place != UINT16_MAX) {
         uint16_t place = tr_gather_next(gather, tour->place);
         tour->place = place == UINT16_MAX ? place : (uint16_t)(place + 1);
         if (place == UINT16_MAX)
             break;
-        if (tr_gather_ask(gather, tour->token, place, tour->line, &tour->rights.narrow, on_done,
-                          tour))
+        if (tr_gather_ask(gather, tour->token, place, tour->line, &tour->rights.narrow, false,
+                          on_done, tour))
             return;
         tour->unheard++;
     }
+    /* Those that are up list for those that are not: what of that has changed is missing. */
+    tour->unheard += tour->asks_others && tr_gather_nodes(gather) != tour->nodes;
     tour->finish(tour, tr_tour_client(tour));
 }
 
@@ -47,6 +51,7 @@ void tr_tour_init(struct tr_tour *tour, struct tr_connection *connection, uint16
     tour->server = connection->server;
     tour->token = tr_connection_token(connection, number);
     tour->number = number;
+    tour->nodes = tr_gather_nodes(connection->server->daemon->gather);
     tr_rights_all(&tour->rights);
     if (connection->rights != NULL)
         tr_rights_copy(&tour->rights, connection->rights);
@@ -55,6 +60,7 @@ void tr_tour_init(struct tr_tour *tour, struct tr_connection *connection, uint16
 void tr_tour_begin(struct tr_tour *tour, bool asks_others)
 {
     tour->place = asks_others ? 0 : UINT16_MAX;
+    tour->asks_others = asks_others;
     ask_next(tour);
 }
 

@@ -23,8 +23,10 @@ struct tr_tour {
     struct tr_server *server;
     uint64_t token; /* of the request */
     uint16_t number;
-    uint16_t place;          /* of the node that is asked next */
-    uint32_t unheard;        /* nodes that did not answer */
+    uint16_t place;   /* of the node that is asked next */
+    uint32_t unheard; /* nodes that did not answer */
+    bool asks_others;
+    uint64_t nodes;          /* that were up at the beginning, as a number */
     struct tr_rights rights; /* of the client */
     struct tr_span line;     /* of the request, without its version; the caller keeps it */
     /* What a node has answered; it is gone afterwards. */

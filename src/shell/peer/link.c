@@ -31,7 +31,7 @@ static void put_message(struct tr_link *link, const uint8_t *bytes, size_t size)
     tr_store(head, size, SIZE_SIZE);
     if (!tr_stream_put(&link->stream, (const char *)head, SIZE_SIZE) ||
         !tr_stream_put(&link->stream, (const char *)bytes, size))
-        abort();
+        fail(link, "nothing more can be sent on it");
 }
 
 static void greet(struct tr_link *link, const struct tr_greeting *greeting)
@@ -286,7 +286,7 @@ static void on_open(struct tr_stream *stream, bool is_open)
                         link->other);
     link->stage = TR_LINK_UPGRADING;
     if (!tr_stream_put(stream, request, (size_t)size))
-        abort();
+        fail(link, "nothing can be sent on it");
 }
 
 static void on_end(struct tr_stream *stream, bool is_broken)
