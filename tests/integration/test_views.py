@@ -145,6 +145,11 @@ def test_pages_of_other_origins_may_ask_nothing(node):
             assert node.request(method, path, "{}" if method != "GET" else None, {"Origin": origin}).status == 403, (origin, method)
     assert node.request("GET", "/timers", headers={"Origin": f"http://{here}"}).status == 200
     assert node.request("DELETE", "/timers?all=yes", headers={"Origin": f"https://{here}"}).status == 200
+    # A name that somebody else may have let lead here, as a page of his would have it.
+    named = {"Origin": "http://evil.example:7253", "Host": "evil.example:7253"}
+    assert node.request("DELETE", "/timers?all=yes", headers=named).status == 403 and node.request("GET", "/timers", headers=named).status == 200
+    for host in ("localhost:7253", "[::1]:7253", "10.0.0.1"):
+        assert node.request("DELETE", "/timers?all=yes", headers={"Origin": f"http://{host}", "Host": host}).status == 200
 
 
 def test_the_page_may_be_switched_off_or_only_read(nodes):

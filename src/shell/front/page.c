@@ -124,6 +124,23 @@ static bool is_own(struct tr_span origin, struct tr_span host)
     return tr_span_equals_nocase(tr_span_from(origin, (size_t)(mark - origin.text) + 3), host);
 }
 
+/* An address, or a name by which this node itself is known: any other name may be one that somebody
+ * else has let lead here, for a page of his own. */
+static bool is_safe(const struct tr_config *config, struct tr_span host)
+{
+    size_t size = host.size;
+    bool is_address = size > 0 && host.text[0] == '[';
+    while (size > 0 && host.text[size - 1] != ':')
+        size--;
+    struct tr_span name = {host.text, size > 0 ? size - 1 : host.size};
+    struct tr_span own = {config->localhost, strcspn(config->localhost, ":")};
+    bool is_numbers = name.size > 0;
+    for (size_t i = 0; i < name.size; i++)
+        is_numbers &= name.text[i] == '.' || (name.text[i] >= '0' && name.text[i] <= '9');
+    return is_address || is_numbers || tr_span_equals_nocase(name, TR_SPAN("localhost")) ||
+           tr_span_equals_nocase(name, own);
+}
+
 const char *tr_page_refusal(const struct tr_connection *connection, const char *bytes)
 {
     const struct tr_http *http = &connection->http;
@@ -134,7 +151,12 @@ const char *tr_page_refusal(const struct tr_connection *connection, const char *
         return NULL;
     if (!is_own(origin, tr_http_header(http, bytes, TR_HTTP_HOST)))
         return "a page of another origin may not ask this node";
-    if (config->is_page_read_only && method != TR_HTTP_GET && method != TR_HTTP_HEAD)
+    bool is_change = method != TR_HTTP_GET && method != TR_HTTP_HEAD;
+    if (is_change && !connection->server->daemon->auth.is_on &&
+        !is_safe(config, tr_http_header(http, bytes, TR_HTTP_HOST)))
+        return "without tokens, a page may change something only by the node's address, not by a "
+               "name that is not [cluster] localhost";
+    if (config->is_page_read_only && is_change)
         return "the page may only read: [ui] read-only = yes";
     return NULL;
 }
