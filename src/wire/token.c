@@ -165,12 +165,21 @@ static bool read_hash(struct tr_span text, uint8_t hash[TR_TOKEN_HASH])
     return true;
 }
 
+static bool is_printed(struct tr_span text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        if ((unsigned char)text.text[i] < ' ' || text.text[i] == 0x7f)
+            return false;
+    }
+    return true;
+}
+
 const char *tr_token_parse(struct tr_span line, struct tr_token *token)
 {
     *token = (struct tr_token){.reads = false};
     struct tr_span name = next_word(&line);
-    if (name.size == 0 || name.size >= TR_TOKEN_NAME)
-        return "a name has 1 to 63 bytes";
+    if (name.size == 0 || name.size >= TR_TOKEN_NAME || !is_printed(name))
+        return "a name has 1 to 63 bytes, and no control characters";
     memcpy(token->name, name.text, name.size);
     size_t end = line.size;
     while (end > 0 && is_between(line.text[end - 1]))
