@@ -46,6 +46,19 @@ static const char *role_of(const struct tr_apply *apply, const char *address)
                                                  : "joining";
 }
 
+/* The node whose word counts: it has the highest epoch of those that are of the cluster. */
+static const struct tr_told *find_word(const struct tr_apply *apply)
+{
+    const struct tr_told *word = NULL;
+    for (size_t i = 0; i < apply->members.count; i++) {
+        const struct tr_told *told = &apply->members.list[i].told;
+        if (told->is_reached && strcmp(told->cluster, apply->cluster) == 0 &&
+            (word == NULL || told->epoch > word->epoch))
+            word = told;
+    }
+    return word;
+}
+
 /* Another node of the cluster that one belongs to which is to join this one; NULL: of none. */
 static const char *find_other_cluster(const struct tr_apply *apply,
                                       const struct tr_cluster_member *member)
@@ -60,11 +73,33 @@ static const char *find_other_cluster(const struct tr_apply *apply,
     return NULL;
 }
 
+/* A node without the secret that the others have, or with one that they have not, would be taken
+ * in, and never be spoken with. */
+static bool has_other_rule(const struct tr_apply *apply, const struct tr_cluster_member *member)
+{
+    const struct tr_told *word = find_word(apply);
+    return member->told.is_reached && !member->is_old && word != NULL &&
+           word->has_secret != member->told.has_secret;
+}
+
 static bool check_member(const struct tr_apply *apply, const struct tr_cluster_member *member)
 {
     bool is_joining = strcmp(role_of(apply, member->address), "joining") == 0;
     const char *other = find_other_cluster(apply, member);
-    if (member->told.is_reached && member->told.cluster[0] == '\0')
+    bool is_missed = !member->told.is_reached &&
+                     (!apply->is_forced || tr_apply_is_target(apply, member->address));
+    struct tr_told told;
+    if (is_missed && tr_told_ask(apply->command, member->address, false, &told)) /* says why */
+        tr_told_free(&told);
+    if (has_other_rule(apply, member))
+        tr_failure(apply->command,
+                   member->told.has_secret
+                       ? "%s has a [cluster] secret-file and the cluster has none: give all of "
+                         "them the same, or none"
+                       : "%s has no [cluster] secret-file and the cluster has one: give it the "
+                         "same first",
+                   member->address);
+    else if (member->told.is_reached && member->told.cluster[0] == '\0')
         tr_failure(apply->command, "%s is of an older version; update it first", member->address);
     else if (other != NULL)
         tr_failure(apply->command,
@@ -74,7 +109,7 @@ static bool check_member(const struct tr_apply *apply, const struct tr_cluster_m
              (apply->is_forced && !tr_apply_is_target(apply, member->address)))
         return true;
     else if (is_joining)
-        tr_failure(apply->command, "%s shall join and cannot be reached; start it first",
+        tr_failure(apply->command, "%s shall join and cannot be asked; start it first",
                    member->address);
     else
         tr_failure(apply->command,
@@ -144,19 +179,6 @@ static bool is_wanted(const struct tr_apply *apply)
 
 /* ---- telling the nodes ---- */
 
-/* The node whose word counts: it has the highest epoch of those that are of the cluster. */
-static const struct tr_told *find_word(const struct tr_apply *apply)
-{
-    const struct tr_told *word = NULL;
-    for (size_t i = 0; i < apply->members.count; i++) {
-        const struct tr_told *told = &apply->members.list[i].told;
-        if (told->is_reached && strcmp(told->cluster, apply->cluster) == 0 &&
-            (word == NULL || told->epoch > word->epoch))
-            word = told;
-    }
-    return word;
-}
-
 /* A node that is to go is lost if it is down and that was said of it: named to leave, or not in the
  * file, with --force. It is down if nobody who stays hears it, though it may answer here. */
 static bool is_lost(const struct tr_apply *apply, const struct tr_cluster_member *member)
@@ -223,7 +245,7 @@ static void write_proof(const struct tr_apply *apply, const struct tr_told *told
 static void say_refused(const struct tr_apply *apply, const struct tr_cluster_member *member,
                         const struct tr_reply *reply)
 {
-    bool is_secret = reply->status == 403 && member->told.has_secret;
+    bool is_secret = reply->status == 403 && tr_reply_says(reply, "must prove");
     if (is_secret && apply->secret[0] == '\0')
         tr_failure(apply->command,
                    "%s wants the cluster's secret: --secret-file, or TRYST_CLUSTER_SECRET",

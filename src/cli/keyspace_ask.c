@@ -138,7 +138,7 @@ struct tryst_place_map *tr_ring_ask(const char *address, size_t *list_size)
     if (is_read && ring->count == 0)
         tr_failure("keyspace", "there is no keyspace: CREATE KEYSPACE makes one");
     else if (!is_read || (map = build(ring)) == NULL)
-        tr_failure("keyspace", "%s does not answer as a node of this version would", address);
+        tr_reply_strange("keyspace", address, &reply);
     *list_size = ring->copies < ring->count ? (size_t)ring->copies : ring->count;
     free(ring);
     tr_reply_free(&reply);

@@ -158,9 +158,9 @@ bool tr_told_ask(const char *command, const char *address, bool is_quiet, struct
         return false;
     tr_json_init(&json, (char *)(uintptr_t)reply.body.text, reply.body.size);
     told->is_reached = reply.status == 200 && read_told(&json, told);
-    tr_reply_free(&reply);
     if (!told->is_reached && !is_quiet)
-        tr_failure(command, "%s does not answer as a node of this version would", address);
+        tr_reply_strange(command, address, &reply);
+    tr_reply_free(&reply);
     return told->is_reached;
 }
 

@@ -233,6 +233,19 @@ const char *tr_node_address_or_default(const char *given)
 
 /* ---- what it says ---- */
 
+bool tr_reply_says(const struct tr_reply *reply, const char *words)
+{
+    return reply->body.size > 0 && strstr(reply->body.text, words) != NULL; /* it ends with a 0 */
+}
+
+/* What the command lacks, behind what the node says. */
+static const char *way_out(const struct tr_reply *reply)
+{
+    return reply->status == 401 ? "; --token-file, TRYST_TOKEN_FILE"
+           : reply->status == 400 && tr_reply_says(reply, "speaks TLS") ? "; --ca, TRYST_CA"
+                                                                        : "";
+}
+
 enum tr_exit tr_reply_refused(const char *command, const struct tr_reply *reply)
 {
     struct tr_json json;
@@ -243,9 +256,16 @@ enum tr_exit tr_reply_refused(const char *command, const struct tr_reply *reply)
         if (token == TR_JSON_KEY && tr_span_equals(json.text, TR_SPAN("detail")) &&
             tr_json_next(&json) == TR_JSON_STRING)
             return tr_failure(command, "%.*s (%u%s)", (int)json.text.size, json.text.text,
-                              reply->status,
-                              reply->status == 401 ? "; --token-file, TRYST_TOKEN_FILE" : "");
+                              reply->status, way_out(reply));
     }
     return tr_failure(command, "the node answered %u %s", reply->status,
                       tr_status_phrase(reply->status));
+}
+
+enum tr_exit tr_reply_strange(const char *command, const char *address,
+                              const struct tr_reply *reply)
+{
+    if (reply->status >= 400)
+        return tr_reply_refused(command, reply);
+    return tr_failure(command, "%s does not answer as a node of this version would", address);
 }

@@ -28,6 +28,14 @@ int tr_node_connect(const char *command, const char *address);
 /* Prints what the node said against it, and returns TR_EXIT_FAILED. */
 enum tr_exit tr_reply_refused(const char *command, const struct tr_reply *reply);
 
+/* Whether its body has these words. */
+bool tr_reply_says(const struct tr_reply *reply, const char *words);
+
+/* It was refused, or is not what a node of this version says: prints which, and returns
+ * TR_EXIT_FAILED. */
+enum tr_exit tr_reply_strange(const char *command, const char *address,
+                              const struct tr_reply *reply);
+
 /* Prints `tryst COMMAND: message`, or nothing for NULL, and returns TR_EXIT_FAILED. */
 TR_PRINTF(2, 3) enum tr_exit tr_failure(const char *command, const char *format, ...);
 

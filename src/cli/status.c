@@ -163,11 +163,13 @@ enum tr_exit tr_command_status(int argc, char **argv)
         tr_reply_free(&ready);
         return TR_EXIT_FAILED;
     }
-    if (is_json)
+    if (metrics.status != 200)
+        tr_reply_strange("status", address, &metrics);
+    else if (is_json)
         print_json(address, is_ready, &metrics);
     else
         print_text(address, &ready, &metrics);
     tr_reply_free(&ready);
     tr_reply_free(&metrics);
-    return is_ready ? TR_EXIT_OK : TR_EXIT_FAILED;
+    return is_ready && metrics.status == 200 ? TR_EXIT_OK : TR_EXIT_FAILED;
 }

@@ -452,14 +452,24 @@ static bool is_awaited(const struct tr_membership *membership, uint32_t index, u
     return *who == TR_MEMBER_NONE || membership->standings[*who].settled != roster->id;
 }
 
+/* One that is down is told first: the others may be waiting for it, too. */
 bool tr_membership_is_waiting_for(const struct tr_membership *membership, uint16_t *who)
 {
     const struct tr_roster *roster = membership->roster;
+    bool is_waiting = false;
     for (uint32_t i = 0; tr_roster_is_changing(roster) && i < roster->count; i++) {
-        if (is_awaited(membership, i, who))
-            return true;
+        uint16_t member = TR_MEMBER_NONE;
+        if (!is_awaited(membership, i, &member))
+            continue;
+        bool is_down =
+            member != TR_MEMBER_NONE && member != 0 && !tr_peer_is_up(membership->cluster, member);
+        if (!is_waiting || is_down)
+            *who = member;
+        is_waiting = true;
+        if (is_down)
+            break;
     }
-    return false;
+    return is_waiting;
 }
 
 /* This node has the lowest address of those that are up and do not leave. */

@@ -261,9 +261,38 @@ def test_tags_are_counted_down_where_another_node_made_the_pop(cluster):
 
 def test_the_alarms_are_of_metrics_that_there_are(cluster):
     """A rule with a misspelt metric never fires."""
-    node = cluster.start(2)[0]
-    text = node.request("GET", "/metrics")[2].decode()
+    nodes = cluster.add(2)
+    shared = nodes[0].folder / "chronos_shared.conf"
+    shared.write_text(cluster.shared + nodes[0].tls("accept"))
+    for node in nodes:
+        node.configure(nodes)
+        node.start(wait=False)
+    wait_for(lambda: all(node.is_ready() for node in nodes), 20, "readiness")
+    text = nodes[0].request("GET", "/metrics")[2].decode()
     rules = (ROOT / "packaging" / "tryst.rules.yml").read_text()
     named = {name for line in re.findall(r"expr: (.*)", rules) for name in re.findall(r"tryst_[a-z_]+", line)}
     assert len(named) > 10
     assert [name for name in sorted(named) if f"\n{name}" not in text] == []
+
+
+def test_a_node_without_the_secret_is_not_taken_in(cluster, tmp_path):
+    """It would never be spoken with, and the change would stand still."""
+    secret = tmp_path / "secret"
+    secret.write_text("a secret of the cluster\n")
+    cluster.shared += f"[cluster]\nsecret-file = {secret}\n"
+    nodes = cluster.start(2)
+    shared, cluster.shared = cluster.shared, ""
+    new = cluster.add(1)[0]
+    new.configure([new])
+    new.start()
+    words = [TRYST, "cluster", "join", new.address, "--node", nodes[0].address, "--secret-file", str(secret), "--yes"]
+    refused = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1 and "has no [cluster] secret-file and the cluster has one" in refused.stderr, refused
+    assert nodes[0].json("/cluster")["changing"] is False
+    new.stop()
+    gone = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert gone.returncode == 1 and "Connection refused" in gone.stderr and "shall join and cannot be asked" in gone.stderr, gone
+    (new.folder / "chronos_shared.conf").write_text(shared)
+    new.start()
+    joined = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert joined.returncode == 0, joined

@@ -264,12 +264,16 @@ def test_the_command_shows_its_token(guarded, tmp_path):
 
     def run(*command, file=shown):
         given = ["--token-file", str(file)] if file else []
-        return subprocess.run([TRYST, *command, *words, *given], capture_output=True, text=True)
+        node = ["--cluster", words[1]] if command[0] == "keyspace" else words
+        return subprocess.run([TRYST, *command, *node, *given], capture_output=True, text=True)
 
     assert run("timer", "add", "--in", "1h", "--to", "http://127.0.0.1:9/", "x").returncode == 0
     assert run("timer", "ls").stdout and run("status").returncode == 0
     refused = run("timer", "ls", file=None)
     assert refused.returncode == 1 and "wants a token" in refused.stderr and "--token-file" in refused.stderr
+    for command in (("cluster", "status"), ("cluster", "resync"), ("keyspace",), ("pops",), ("timer", "where", "0123456789abcdef-2"), ("backup", "create", str(tmp_path / "a"))):
+        refused = run(*command, file=None)
+        assert refused.returncode == 1 and "wants a token" in refused.stderr, (command, refused)
     assert run("backup", "create", str(tmp_path / "b")).returncode == 0
     again = subprocess.run([TRYST, "token", "new", "admin", "--scope", "read", "--tokens-file", str(node.path)], capture_output=True, text=True)
     assert again.returncode == 2 and "token of that name" in again.stderr
