@@ -89,30 +89,33 @@ static void keep_allowances(const struct tr_auth *before, struct tr_auth *now)
 
 unsigned tr_auth_load(struct tr_auth *auth, const struct tr_config *config)
 {
-    struct tr_auth next = {.failures = auth->failures};
     unsigned faults = 0;
-    next.is_on = config->tokens_file[0] != '\0';
-    if (next.is_on) {
-        next.tokens = calloc(TR_TOKENS_MAX + 1, sizeof *next.tokens);
-        next.allowances = calloc(TR_TOKENS_MAX + 1, sizeof *next.allowances);
-        if (next.tokens == NULL || next.allowances == NULL)
-            abort();
-        faults = read_file(&next, config->tokens_file);
-        keep_allowances(auth, &next);
-    }
-    if (faults > 0) {
-        tr_auth_free(&next);
-        return faults;
-    }
+    *auth = (struct tr_auth){.is_on = config->tokens_file[0] != '\0'};
+    if (!auth->is_on)
+        return 0;
+    auth->tokens = calloc(TR_TOKENS_MAX + 1, sizeof *auth->tokens);
+    auth->allowances = calloc(TR_TOKENS_MAX + 1, sizeof *auth->allowances);
+    if (auth->tokens == NULL || auth->allowances == NULL)
+        abort();
+    faults = read_file(auth, config->tokens_file);
+    if (faults > 0)
+        tr_auth_free(auth);
+    return faults;
+}
+
+void tr_auth_replace(struct tr_auth *auth, struct tr_auth *next)
+{
+    keep_allowances(auth, next);
+    next->failures = auth->failures;
     tr_auth_free(auth);
-    *auth = next;
-    return 0;
+    *auth = *next;
 }
 
 void tr_auth_free(struct tr_auth *auth)
 {
     free(auth->tokens);
     free(auth->allowances);
+    *auth = (struct tr_auth){.is_on = false};
 }
 
 /* ---- rights ---- */

@@ -46,9 +46,11 @@ struct tr_auth {
     uint64_t failures;
 };
 
-/* Reads the file anew. Returns how many faults there were, each of which was said; then what was
- * read before stays. */
+/* Reads the file. Returns how many faults there were, each of which was said; then there is nothing
+ * to free. */
 unsigned tr_auth_load(struct tr_auth *auth, const struct tr_config *config);
+/* `next` is in force from now on. */
+void tr_auth_replace(struct tr_auth *auth, struct tr_auth *next);
 void tr_auth_free(struct tr_auth *auth);
 
 /* Everything: where no file is. */

@@ -5,7 +5,6 @@
 #include "base/hash.h"
 #include "shell/callback/caller.h"
 #include "shell/cluster.h"
-#include "shell/front/allow.h"
 #include "shell/front/batch.h"
 #include "shell/front/bulk.h"
 #include "shell/front/gather.h"
@@ -18,8 +17,8 @@
 #include "shell/notify.h"
 #include "shell/peer/links.h"
 #include "shell/pops.h"
+#include "shell/reload.h"
 #include "shell/test_clock.h"
-#include "shell/tls.h"
 #include "shell/view.h"
 #include "shell/zones.h"
 
@@ -220,8 +219,7 @@ static void read_wall(struct tr_daemon *daemon)
     daemon->wall_base_us = tr_clock_us(CLOCK_REALTIME) - tr_boot_us() + daemon->wall_offset_us;
 }
 
-/* For tests of clocks that are wrong, or are set: milliseconds, read at the start and by SIGHUP. */
-static void read_wall_offset(struct tr_daemon *daemon)
+void tr_daemon_read_wall_offset(struct tr_daemon *daemon)
 {
     const char *path = getenv("TRYST_WALL_OFFSET_FILE");
     char text[32] = "";
@@ -331,7 +329,7 @@ static void on_disk_done(void *context, const struct tr_event *event, uint64_t c
     tr_streams_flush(&daemon->streams);
 }
 
-static void fill_node_config(const struct tr_config *config, struct tr_node_config *node)
+void tr_daemon_configure_node(const struct tr_config *config, struct tr_node_config *node)
 {
     *node = (struct tr_node_config){
         .address = {config->localhost, strlen(config->localhost)},
@@ -362,30 +360,6 @@ static void fill_node_config(const struct tr_config *config, struct tr_node_conf
                          : (uint16_t)(hash & 1023);
 }
 
-/* ---- TLS ---- */
-
-/* The certificates are read anew; connections that were made by those before go on. False: they
- * cannot be, and those before stay. */
-static bool load_tls(struct tr_daemon *daemon, const struct tr_config *config)
-{
-    struct tr_tls_files files = {config->tls_cert, config->tls_key, config->tls_ca};
-    struct tr_tls_context *server = NULL;
-    struct tr_tls_context *client = NULL;
-    if (config->tls_cert[0] != '\0') {
-        server = tr_tls_context_server(&files);
-        client = server == NULL ? NULL : tr_tls_context_client(&files);
-        if (client == NULL) {
-            tr_tls_context_free(server);
-            return false;
-        }
-    }
-    tr_tls_context_free(daemon->tls_server);
-    tr_tls_context_free(daemon->tls_client);
-    daemon->tls_server = server;
-    daemon->tls_client = client;
-    return true;
-}
-
 /* Who knocks with what is no certificate, or with none that is known, shall not fill the log. */
 static void say_tls(struct tr_stream *stream, const char *why)
 {
@@ -401,79 +375,6 @@ static void say_tls(struct tr_stream *stream, const char *why)
 }
 
 /* ---- signals ---- */
-
-static void reload(struct tr_daemon *daemon)
-{
-    struct tr_config config;
-    read_wall_offset(daemon);
-    unsigned faults = tr_config_load(&config, &daemon->sources);
-    daemon->metrics.config_faults = faults;
-    if (faults > 0) {
-        tr_say(TR_ERROR, "the new configuration has %u fault%s; the one before stays in force",
-               faults, faults == 1 ? "" : "s");
-        return;
-    }
-    struct tr_config *now = &daemon->config;
-    if (tr_auth_load(&daemon->auth, &config) > 0) { /* which has said what is wrong */
-        tr_say(TR_ERROR, "the tokens from before stay in force");
-        daemon->metrics.config_faults = 1;
-    }
-    if (!load_tls(daemon, &config)) {
-        tr_say(TR_ERROR, "the certificates from before stay in force");
-        daemon->metrics.config_faults = 1;
-    } else {
-        memcpy(now->tls_cert, config.tls_cert, sizeof now->tls_cert);
-        memcpy(now->tls_key, config.tls_key, sizeof now->tls_key);
-        memcpy(now->tls_ca, config.tls_ca, sizeof now->tls_ca);
-        now->tls_clients = config.tls_clients;
-        now->tls_peers = config.tls_peers;
-    }
-    tr_allow_reloaded(daemon->server);
-    memcpy(now->tokens_file, config.tokens_file, sizeof now->tokens_file);
-    now->has_open_probes = config.has_open_probes;
-    now->has_page = config.has_page;
-    now->is_page_read_only = config.is_page_read_only;
-    config.has_disk = now->has_disk; /* storage waits for a restart */
-    memcpy(config.data_dir, now->data_dir, sizeof config.data_dir);
-    tr_view_choose(&config);
-    now->log_level = config.log_level;
-    now->log_json = config.log_json;
-    memcpy(now->log_folder, config.log_folder, sizeof now->log_folder);
-    now->target_latency_us = config.target_latency_us;
-    now->callback_timeout_ms = config.callback_timeout_ms;
-    now->per_destination = config.per_destination;
-    now->attempts = config.attempts;
-    now->backoff_ms = config.backoff_ms;
-    now->dead_keep_s = config.dead_keep_s;
-    now->key_keep_s = config.key_keep_s;
-    now->body_max = config.body_max;
-    now->idle_timeout_s = config.idle_timeout_s;
-    memcpy(now->deny, config.deny, sizeof now->deny);
-    now->deny_count = config.deny_count;
-    memcpy(now->secret, config.secret, sizeof now->secret);
-    memcpy(now->webhooks, config.webhooks, sizeof now->webhooks);
-    now->webhook_count = config.webhook_count;
-    memcpy(now->ce_source, config.ce_source, sizeof now->ce_source);
-    now->is_trace_kept = config.is_trace_kept;
-    now->may_call_nodes = config.may_call_nodes;
-    bool is_same_view =
-        now->node_count == config.node_count &&
-        memcmp(now->nodes, config.nodes, config.node_count * sizeof config.nodes[0]) == 0;
-    now->node_count = config.node_count;
-    memcpy(now->nodes, config.nodes, sizeof now->nodes);
-    tr_say_setup((enum tr_level)now->log_level, now->log_json,
-                 now->log_folder[0] != '\0' ? now->log_folder : NULL);
-    struct tr_node_config node;
-    struct tr_event event = {.kind = TR_EVENT_CONFIGURED};
-    fill_node_config(now, &node);
-    event.of.config = &node;
-    tr_daemon_step(daemon, &event);
-    if (!is_same_view && daemon->has_view)
-        tr_cluster_set_view(daemon);
-    tr_zone_cache_look(daemon->zones);
-    tr_say(TR_STATUS, "the new configuration is in force; addresses, storage, limits of "
-                      "connections and of opaque data, ca-file wait for a restart");
-}
 
 static void on_drain_limit(uv_timer_t *timer)
 {
@@ -503,7 +404,7 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct tr_daemon *daemon = handle->data;
     if (number == SIGHUP)
-        reload(daemon);
+        tr_daemon_reload(daemon);
     else if (number == SIGUSR1)
         tr_cluster_resync(daemon);
     else
@@ -516,7 +417,7 @@ static bool open_node(struct tr_daemon *daemon)
 {
     struct tr_node_config config;
     const struct tr_config *from = &daemon->config;
-    fill_node_config(from, &config);
+    tr_daemon_configure_node(from, &config);
     daemon->zones = tr_zone_cache_open(daemon);
     if (daemon->zones == NULL)
         return false;
@@ -585,8 +486,10 @@ static void say_left_out(struct tr_daemon *daemon, bool is_end)
 
 static void on_lines(uv_timer_t *timer)
 {
-    say_left_out(timer->data, false);
-    tr_epochs_watch(timer->data);
+    struct tr_daemon *daemon = timer->data;
+    say_left_out(daemon, false);
+    tr_epochs_watch(daemon);
+    tr_certificates_watch(&daemon->certificates, tr_clock_us(CLOCK_REALTIME) / 1000000);
 }
 
 static void open_loop(struct tr_daemon *daemon)
@@ -608,7 +511,7 @@ static void open_loop(struct tr_daemon *daemon)
     daemon->turn.data = daemon;
     uv_prepare_start(&daemon->turn, on_turn);
     uv_idle_init(&daemon->loop, &daemon->again);
-    read_wall_offset(daemon);
+    tr_daemon_read_wall_offset(daemon);
     read_wall(daemon);
     uv_timer_init(&daemon->loop, &daemon->drain_limit);
     daemon->drain_limit.data = daemon;
@@ -659,20 +562,21 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     open_loop(daemon);
     daemon->streams.owner = daemon;
     daemon->streams.on_refused = say_tls;
-    if (tr_auth_load(&daemon->auth, config) > 0 || !load_tls(daemon, config) ||
-        !open_parts(daemon) || !recover(daemon)) {
+    if (tr_auth_load(&daemon->auth, config) > 0 ||
+        tr_certificates_load(&daemon->certificates, config) > 0 || !open_parts(daemon) ||
+        !recover(daemon)) {
         if (daemon->disk != NULL)
             tr_disk_forsake(daemon->disk);
         return 1;
     }
+    daemon->metrics.tls_expires_s = daemon->certificates.expires_s;
     if (daemon->exit_status == 0)
         uv_run(&daemon->loop, UV_RUN_DEFAULT);
     if (daemon->is_stopped) {
         tr_server_close(daemon->server);
         tr_gather_close(daemon->gather);
         tr_auth_free(&daemon->auth);
-        tr_tls_context_free(daemon->tls_server);
-        tr_tls_context_free(daemon->tls_client);
+        tr_certificates_free(&daemon->certificates);
         tr_links_close(daemon->links);
         tr_caller_close(daemon->caller);
         tr_pop_ring_close(daemon->pops);

@@ -7,6 +7,7 @@
 #define TR_SHELL_DAEMON_H
 
 #include "shell/auth.h"
+#include "shell/certificates.h"
 #include "shell/config.h"
 #include "shell/epochs.h"
 #include "shell/history.h"
@@ -42,8 +43,7 @@ struct tr_daemon {
     struct tr_metrics metrics;
     struct tr_history history;
     struct tr_auth auth;
-    struct tr_tls_context *tls_server; /* NULL: there is no TLS */
-    struct tr_tls_context *tls_client; /* to other nodes */
+    struct tr_certificates certificates;
     struct tr_node *node;
     struct tr_effects *effects;
     void (*carry_out)(struct tr_daemon *daemon, const struct tr_effect *effect);
@@ -110,6 +110,12 @@ void tr_daemon_look_at_clock(struct tr_daemon *daemon);
 
 /* A line of the log for what the node has noted. */
 void tr_daemon_say_note(struct tr_daemon *daemon, const struct tr_effect *effect);
+
+/* What the node is told of the configuration. */
+void tr_daemon_configure_node(const struct tr_config *config, struct tr_node_config *node);
+
+/* For tests of clocks that are wrong, or are set: milliseconds, read at the start and by SIGHUP. */
+void tr_daemon_read_wall_offset(struct tr_daemon *daemon);
 
 /* The time that the node is told: the boot clock's, unless a test moves it. */
 uint64_t tr_daemon_clock_us(const struct tr_daemon *daemon);

@@ -237,6 +237,26 @@ static bool write_pidfile(const char *path)
     return ftruncate(file, 0) == 0 && write(file, text, (size_t)size) == size;
 }
 
+/* What is read at a start, and can be wrong, is read here, too. */
+static int check(const struct tr_config *config)
+{
+    struct tr_auth auth;
+    struct tr_certificates certificates;
+    unsigned faults = tr_auth_load(&auth, config) + tr_certificates_load(&certificates, config);
+    if (faults > 0)
+        return 2;
+    tr_certificates_watch(&certificates, tr_clock_us(CLOCK_REALTIME) / 1000000);
+    if (!tr_config_names_itself(config))
+        tr_say(TR_WARNING,
+               "[cluster] does not name this node, %s: it would hand its timers over to the "
+               "others; is 'localhost' missing?",
+               config->localhost);
+    puts("the configuration is good");
+    tr_auth_free(&auth);
+    tr_certificates_free(&certificates);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments arguments = {0};
@@ -253,15 +273,8 @@ int main(int argc, char **argv)
     set_original_paths(&arguments.sources);
     if (tr_config_load(&config, &arguments.sources) > 0)
         return 2;
-    if (arguments.checks_only) {
-        if (!tr_config_names_itself(&config))
-            tr_say(TR_WARNING,
-                   "[cluster] does not name this node, %s: it would hand its timers over to the "
-                   "others; is 'localhost' missing?",
-                   config.localhost);
-        puts("the configuration is good");
-        return 0;
-    }
+    if (arguments.checks_only)
+        return check(&config);
     bool has_folder = config.log_folder[0] != '\0';
     if (!tr_say_setup((enum tr_level)config.log_level, config.log_json,
                       has_folder ? config.log_folder : NULL)) {

@@ -208,7 +208,8 @@ void tr_stream_feed(struct tr_stream *stream, const char *bytes, size_t size)
         stream->is_shaking = false;
         stream->calls->on_open(stream, true);
     }
-    /* All of it, also where the reader wants no more for now: nothing else would wake it later. */
+    /* What has come is read to its end, though the reader may have asked for a pause: the kernel
+     * has handed it over already, so that nothing would wake the stream for it later. */
     char *buffer = stream->all->buffer;
     size_t got = 0;
     while (state == TR_TLS_READY && !stream->is_closed && stream->tls != NULL &&

@@ -10,6 +10,7 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct tr_tls_context {
     SSL_CTX *ssl;
@@ -118,6 +119,38 @@ struct tr_tls_context *tr_tls_context_client(const struct tr_tls_files *files)
     return context;
 }
 
+uint64_t tr_tls_context_expires_s(const struct tr_tls_context *context)
+{
+    struct tm parts;
+    const ASN1_TIME *end = X509_get0_notAfter(SSL_CTX_get0_certificate(context->ssl));
+    return ASN1_TIME_to_tm(end, &parts) == 1 ? (uint64_t)timegm(&parts) : 0;
+}
+
+/* As a peer would that has the same authority, of the one who answers or of the one who dials. */
+static long judge(const struct tr_tls_context *context, int purpose)
+{
+    STACK_OF(X509) *chain = NULL;
+    X509_STORE_CTX *check = X509_STORE_CTX_new();
+    if (check == NULL)
+        return X509_V_ERR_OUT_OF_MEM;
+    SSL_CTX_get0_chain_certs(context->ssl, &chain);
+    bool is_good = X509_STORE_CTX_init(check, SSL_CTX_get_cert_store(context->ssl),
+                                       SSL_CTX_get0_certificate(context->ssl), chain) == 1 &&
+                   X509_STORE_CTX_set_purpose(check, purpose) == 1 && X509_verify_cert(check) == 1;
+    long verdict = is_good ? X509_V_OK : X509_STORE_CTX_get_error(check);
+    X509_STORE_CTX_free(check);
+    ERR_clear_error();
+    return verdict;
+}
+
+const char *tr_tls_context_doubt(const struct tr_tls_context *context)
+{
+    long verdict = judge(context, X509_PURPOSE_SSL_SERVER);
+    if (verdict == X509_V_OK)
+        verdict = judge(context, X509_PURPOSE_SSL_CLIENT);
+    return verdict == X509_V_OK ? NULL : X509_verify_cert_error_string(verdict);
+}
+
 /* ---- connections ---- */
 
 static bool expect_host(struct tr_tls *tls, const char *host)
@@ -171,23 +204,26 @@ struct tr_tls *tr_tls_accept(struct tr_tls_context *context)
     return tls;
 }
 
-bool tr_tls_is_shown(const struct tr_tls *tls)
+static bool bears(X509 *certificate, const char *host)
 {
-    return SSL_get0_peer_certificate(tls->ssl) != NULL &&
-           SSL_get_verify_result(tls->ssl) == X509_V_OK;
+    unsigned char address[16];
+    bool is_address =
+        inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
+    return is_address ? X509_check_ip_asc(certificate, host, 0) == 1
+                      : X509_check_host(certificate, host, 0, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS,
+                                        NULL) == 1;
 }
 
 bool tr_tls_bears(const struct tr_tls *tls, const char *host)
 {
-    unsigned char address[16];
     X509 *certificate = SSL_get0_peer_certificate(tls->ssl);
-    bool is_address =
-        inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
-    if (certificate == NULL || SSL_get_verify_result(tls->ssl) != X509_V_OK)
-        return false;
-    return is_address ? X509_check_ip_asc(certificate, host, 0) == 1
-                      : X509_check_host(certificate, host, 0, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS,
-                                        NULL) == 1;
+    return certificate != NULL && SSL_get_verify_result(tls->ssl) == X509_V_OK &&
+           bears(certificate, host);
+}
+
+bool tr_tls_context_bears(const struct tr_tls_context *context, const char *host)
+{
+    return bears(SSL_CTX_get0_certificate(context->ssl), host);
 }
 
 void tr_tls_end(struct tr_tls *tls)

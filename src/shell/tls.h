@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct tr_tls_context;
 struct tr_tls;
@@ -31,12 +32,17 @@ struct tr_tls_files {
 struct tr_tls_context *tr_tls_context_server(const struct tr_tls_files *files);
 struct tr_tls_context *tr_tls_context_client(const struct tr_tls_files *files);
 
+/* Of the certificate that such a context shows: when it ends, since 1970; whether it bears this
+ * name or address; and why whoever has the same `ca` would refuse it. NULL: nobody would. */
+uint64_t tr_tls_context_expires_s(const struct tr_tls_context *context);
+bool tr_tls_context_bears(const struct tr_tls_context *context, const char *host);
+const char *tr_tls_context_doubt(const struct tr_tls_context *context);
+
 /* A connection that somebody else begins. NULL: no memory. */
 struct tr_tls *tr_tls_accept(struct tr_tls_context *context);
 
-/* Whether the other end has shown a certificate, which was checked; and whether it bears this name
- * or address. */
-bool tr_tls_is_shown(const struct tr_tls *tls);
+/* Whether the other end has shown a certificate, which was checked and bears this name or
+ * address. */
 bool tr_tls_bears(const struct tr_tls *tls, const char *host);
 
 /* Nothing more will be written; the other end is told. And whether the other end has said so. */
@@ -55,7 +61,7 @@ size_t tr_tls_output(struct tr_tls *tls, char *bytes, size_t cap);
 
 /* Once it is ready. */
 bool tr_tls_write(struct tr_tls *tls, const char *bytes, size_t size);
-/* 0: no more for now; or never, if it is broken then. */
+/* 0: there is no more for now, or, once tr_tls_is_broken(), ever. */
 size_t tr_tls_read(struct tr_tls *tls, char *bytes, size_t cap);
 bool tr_tls_is_broken(const struct tr_tls *tls);
 

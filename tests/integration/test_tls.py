@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from certificates import Authority
-from conftest import QUICK, TRYST, timer_body, wait_for
+from conftest import QUICK, TRYST, TRYSTD, timer_body, wait_for
 
 
 @pytest.fixture
@@ -83,8 +83,11 @@ def test_where_it_is_required_nothing_goes_plainly(nodes, authority):
     assert node.raw(b"*1\r\n$4\r\nPING\r\n").startswith(b"-ERR this node speaks TLS")
     status, body = by_https(node, made, "POST", "/timers", timer_body("http://127.0.0.1:9/", 100))
     assert status == 200 and by_https(node, made, "GET", "/timers?scope=cluster")[0] == 200
-    run = lambda *words: subprocess.run([TRYST, *words, "--node", f"127.0.0.1:{node.port}"], capture_output=True, text=True)
-    assert "https://" in run("timer", "ls").stderr
+    run = lambda *words: subprocess.run([TRYST, *words, "--cluster" if words[0] == "keyspace" else "--node", f"127.0.0.1:{node.port}"], capture_output=True, text=True)
+    for words in (("timer", "ls"), ("status",), ("cluster", "status"), ("cluster", "resync"), ("keyspace",), ("pops",), ("timer", "where", "0123456789abcdef-2"), ("backup", "create", str(authority.folder / "b"))):
+        refused = run(*words)
+        assert refused.returncode == 1 and "speaks TLS" in refused.stderr and not refused.stdout, (words, refused)
+    assert "https:// (400; --ca, TRYST_CA)" in run("status").stderr
     assert run("timer", "ls", "--ca", str(authority.cert)).returncode == 0
     other = Authority(authority.folder, "other")
     refused = run("timer", "ls", "--ca", str(other.cert))
@@ -152,8 +155,8 @@ def test_certificates_are_read_anew_under_load(nodes, authority):
     shutil.copy(key, authority.folder / "saved")
     key.write_text("nothing\n")
     node.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: "certificates from before stay" in node.log(), 5, "a word on it")
-    assert serial() == now
+    wait_for(lambda: "stays in force, with its tokens and certificates" in node.log(), 5, "a word on it")
+    assert serial() == now and node.metrics()["tryst_config_faults"] == 1
     shutil.copy(authority.folder / "saved", key)
     time.sleep(0.2)
     stop.set()
@@ -174,3 +177,51 @@ def test_a_start_that_cannot_be_is_said(nodes, authority, config, said):
     node = nodes(config=config.format(cert=cert, key=key, other=other))
     node.start(wait=False)
     assert node.process.wait(10) != 0 and said in node.log(), node.log()
+
+
+def check_config(authority, tmp_path, config, tokens="x read sha256:" + "0" * 64):
+    """What --check-config says of a node with these lines, and how it ends."""
+    (tmp_path / "tokens").write_text(tokens + "\n")
+    (tmp_path / "tokens").chmod(0o600)
+    (tmp_path / "check.conf").write_text(f"[storage]\ndata-dir = none\n[auth]\ntokens-file = {tmp_path}/tokens\n[tls]\n{config}")
+    done = subprocess.run([TRYSTD, "--config", tmp_path / "check.conf", "--check-config"], capture_output=True, text=True, timeout=10)
+    return done.returncode, done.stderr
+
+
+def test_the_configuration_is_checked_with_its_files(authority, tmp_path):
+    good, key = authority.sign("good", "127.0.0.1")
+    lines = "cert = {}\nkey = {}\nclient-ca = {}\npeers = accept\n"
+    assert check_config(authority, tmp_path, lines.format(good, key, authority.cert)) == (0, "")
+    other, other_key = authority.sign("other", "127.0.0.9")
+    stranger = Authority(tmp_path / "strange").sign("stranger", "127.0.0.1")
+    late, late_key = authority.sign("late", "127.0.0.1", days=3)
+    ended, ended_key = authority.sign("ended", "127.0.0.1", days=-1)
+    for pair, said in (((other, other_key), "does not bear 127.0.0.1"), (stranger, "unable to get local issuer certificate"), ((late, late_key), "expires at 20"), ((ended, ended_key), "has expired")):
+        status, words = check_config(authority, tmp_path, lines.format(*pair, authority.cert))
+        assert status == 0 and said in words, words
+    status, words = check_config(authority, tmp_path, lines.format(good, other_key, authority.cert))
+    assert status == 2 and "cannot be used" in words
+    status, words = check_config(authority, tmp_path, lines.format(good, key, authority.cert), "x fly sha256:" + "0" * 64)
+    assert status == 2 and "a scope is read" in words
+
+
+def test_a_reload_is_whole_or_nothing(nodes, authority, tmp_path):
+    cert, key = authority.sign("node", "127.0.0.1")
+    (tmp_path / "tokens").write_text("x read sha256:" + "0" * 64 + "\n")
+    node = nodes(config=f"[tls]\ncert = {cert}\nkey = {key}\n[auth]\ntokens-file = {tmp_path}/tokens\n").start()
+    end = node.metrics()["tryst_tls_expires_timestamp_seconds"] - time.time()
+    assert 29 * 86400 < end <= 30 * 86400
+    # Of three things one is wrong: none of them is taken over.
+    (tmp_path / "tokens").write_text("nothing\n")
+    node.config.write_text(node.config.read_text().replace(str(cert), str(authority.sign("next", "127.0.0.1", days=3)[0])).replace(str(key), str(authority.folder / "next.key")))
+    node.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "the new configuration has 1 fault; the one before stays in force" in node.log(), 5, "a word on it")
+    assert "is in force" not in node.log() and node.get("/timers").status == 401
+    assert node.metrics()["tryst_tls_expires_timestamp_seconds"] - time.time() > 29 * 86400
+    (tmp_path / "tokens").write_text("")
+    node.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "is in force" in node.log() and "expires at" in node.log(), 5, "a word on it")
+    assert node.metrics()["tryst_tls_expires_timestamp_seconds"] - time.time() < 4 * 86400 and node.metrics()["tryst_config_faults"] == 0
+    node.config.write_text(node.config.read_text().replace("tokens-file", "# tokens-file"))
+    node.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "tokens-file is gone from the configuration" in node.log() and node.get("/timers").status == 200, 5, "a word on what is open now")

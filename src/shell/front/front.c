@@ -67,10 +67,10 @@ static bool is_secured(struct tr_connection *connection, const char *bytes, size
 {
     struct tr_daemon *daemon = connection->server->daemon;
     struct tr_stream *stream = &connection->stream;
-    if (bytes[0] != TLS_HELLO || stream->tls != NULL || daemon->tls_server == NULL ||
+    if (bytes[0] != TLS_HELLO || stream->tls != NULL || daemon->certificates.server == NULL ||
         (daemon->config.tls_clients == TR_TLS_OFF && daemon->config.tls_peers == TR_TLS_OFF))
         return false;
-    struct tr_tls *tls = tr_tls_accept(daemon->tls_server);
+    struct tr_tls *tls = tr_tls_accept(daemon->certificates.server);
     if (tls == NULL) {
         tr_connection_close(connection);
         return true;

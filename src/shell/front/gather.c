@@ -227,7 +227,7 @@ static bool speaks_tls(const struct fetch *fetch)
 {
     const struct tr_daemon *daemon = fetch->gather->daemon;
     uint64_t mode = daemon->config.tls_clients;
-    return daemon->tls_client != NULL &&
+    return daemon->certificates.client != NULL &&
            (mode == TR_TLS_REQUIRED || (mode == TR_TLS_TAKEN && !fetch->is_plain));
 }
 
@@ -248,7 +248,7 @@ static void connect_to(struct fetch *fetch, const struct sockaddr_storage *addre
     if (!speaks_tls(fetch))
         return;
     if (tr_address_split(name, host, &port) == NULL)
-        tls = tr_tls_new(fetch->gather->daemon->tls_client, host);
+        tls = tr_tls_new(fetch->gather->daemon->certificates.client, host);
     if (tls == NULL)
         fail(fetch);
     else

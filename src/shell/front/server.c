@@ -73,7 +73,7 @@ void tr_server_answer_problem(struct tr_server *server, uint64_t token,
 static const struct tr_stream_calls *first_calls(const struct tr_listener *listener)
 {
     const struct tr_daemon *daemon = listener->server->daemon;
-    bool has_choice = daemon->config.has_resp || daemon->tls_server != NULL;
+    bool has_choice = daemon->config.has_resp || daemon->certificates.server != NULL;
     return has_choice ? &tr_front_calls : &tr_http_calls;
 }
 
@@ -111,7 +111,7 @@ static struct tr_connection *take(struct tr_server *server, int file,
 static void welcome(struct tr_listener *listener, int file)
 {
     struct tr_connection *connection = take(listener->server, file, first_calls(listener));
-    bool speaks_tls = listener->server->daemon->tls_server != NULL;
+    bool speaks_tls = listener->server->daemon->certificates.server != NULL;
     if (connection == NULL || !listener->is_resp)
         return;
     connection->speaks_resp = true;

@@ -498,7 +498,7 @@ static bool speaks_tls(const struct peer *peer)
 {
     const struct tr_daemon *daemon = peer->links->daemon;
     uint64_t mode = daemon->config.tls_peers;
-    return daemon->tls_client != NULL &&
+    return daemon->certificates.client != NULL &&
            (mode == TR_TLS_REQUIRED || (mode == TR_TLS_TAKEN && peer->failures % 2 == 0));
 }
 
@@ -534,7 +534,7 @@ static void dial(struct peer *peer, const struct sockaddr_storage *address)
     peer->dialled = link;
     enlist(link);
     if (speaks_tls(peer)) {
-        struct tr_tls *tls = tr_tls_new(links->daemon->tls_client, host);
+        struct tr_tls *tls = tr_tls_new(links->daemon->certificates.client, host);
         if (tls == NULL)
             abort();
         tr_stream_secure(&link->link.stream, tls);

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/certificates.h"
+
+#include "shell/say.h"
+#include "wire/address.h"
+
+#include <string.h>
+#include <time.h>
+
+#define DAY_S      86400u
+#define DAYS_SAID  14u
+#define NEVER_SAID UINT64_MAX
+
+/* Of what other nodes will hold against it. */
+static void say_doubts(const struct tr_certificates *certificates, const struct tr_config *config)
+{
+    char host[TR_HOST_MAX];
+    uint16_t port = 0;
+    struct tr_span name = {config->localhost, strlen(config->localhost)};
+    if (config->tls_peers == TR_TLS_OFF)
+        return;
+    const char *doubt = tr_tls_context_doubt(certificates->client);
+    if (doubt != NULL)
+        tr_say(TR_WARNING, "[tls] cert %s is refused by nodes that check it by %s: %s",
+               config->tls_cert, config->tls_ca[0] != '\0' ? config->tls_ca : "the system's",
+               doubt);
+    if (tr_address_split(name, host, &port) == NULL &&
+        !tr_tls_context_bears(certificates->client, host))
+        tr_say(TR_WARNING,
+               "[tls] cert %s does not bear %s, by which other nodes know this one: they refuse "
+               "it; make one with that as subjectAltName",
+               config->tls_cert, host);
+}
+
+unsigned tr_certificates_load(struct tr_certificates *certificates, const struct tr_config *config)
+{
+    struct tr_tls_files files = {config->tls_cert, config->tls_key, config->tls_ca};
+    *certificates = (struct tr_certificates){.said_days = NEVER_SAID};
+    if (config->tls_cert[0] == '\0')
+        return 0;
+    certificates->server = tr_tls_context_server(&files);
+    certificates->client = certificates->server == NULL ? NULL : tr_tls_context_client(&files);
+    if (certificates->client == NULL) {
+        tr_certificates_free(certificates);
+        return 1;
+    }
+    certificates->expires_s = tr_tls_context_expires_s(certificates->client);
+    say_doubts(certificates, config);
+    return 0;
+}
+
+void tr_certificates_free(struct tr_certificates *certificates)
+{
+    tr_tls_context_free(certificates->server);
+    tr_tls_context_free(certificates->client);
+    *certificates = (struct tr_certificates){.said_days = NEVER_SAID};
+}
+
+void tr_certificates_watch(struct tr_certificates *certificates, uint64_t now_s)
+{
+    bool is_past = now_s >= certificates->expires_s;
+    uint64_t days = is_past ? 0 : 1 + (certificates->expires_s - now_s) / DAY_S;
+    time_t end = (time_t)certificates->expires_s;
+    char date[32] = "";
+    struct tm parts;
+    if (certificates->expires_s == 0 || days > DAYS_SAID || days == certificates->said_days)
+        return;
+    certificates->said_days = days;
+    if (gmtime_r(&end, &parts) != NULL)
+        strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", &parts);
+    tr_say(TR_WARNING,
+           is_past ? "[tls] cert has expired, at %s: clients and nodes that check it refuse this "
+                     "one; renew it, and reload"
+                   : "[tls] cert expires at %s; renew it, and reload",
+           date);
+}
