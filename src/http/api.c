@@ -267,3 +267,17 @@ void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_a
     else if (out->kind == TR_API_REDRIVE_ALL)
         check_redrive_all(out);
 }
+
+void tr_api_keep(struct tr_api_request *to, const struct tr_api_request *from)
+{
+    struct tr_query *query = &to->query;
+    *to = *from;
+    if (query->tag.text != NULL)
+        query->tag.text = to->tag_bytes;
+    if (query->uri_prefix.text != NULL)
+        query->uri_prefix.text = to->uri_bytes;
+    if (query->name_prefix.text != NULL)
+        query->name_prefix.text = to->prefix_bytes;
+    if (query->node.text != NULL)
+        query->node.text = to->node_bytes;
+}

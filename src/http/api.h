@@ -87,4 +87,7 @@ struct tr_api_request {
 /* Always gives an answer: a command, or a refusal. */
 void tr_api_route(enum tr_http_method method, struct tr_span target, struct tr_api_request *out);
 
+/* A copy, whose query lies in its own bytes. */
+void tr_api_keep(struct tr_api_request *to, const struct tr_api_request *from);
+
 #endif

@@ -2,6 +2,7 @@
 /* What stands behind the question mark. */
 #include "calendar/date.h"
 #include "http/route.h"
+#include "wire/hex.h"
 #include "wire/suggest.h"
 
 #define CURSOR_NODE    16 /* digits */
@@ -19,47 +20,9 @@ static bool read_number(struct tr_span text, uint64_t *value)
     return text.size > 0;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
-/* Percent-decoded into `out`; a plus is a blank, or, where that means nothing, itself. False: it
- * does not fit or is badly written. */
-static bool decode_with(struct tr_span text, char plus, char *out, size_t cap, size_t *size)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.text[i];
-        if (c == '+')
-            c = plus;
-        if (c == '%') {
-            int high = i + 2 < text.size ? hex_digit(text.text[i + 1]) : -1;
-            int low = i + 2 < text.size ? hex_digit(text.text[i + 2]) : -1;
-            if (high < 0 || low < 0)
-                return false;
-            c = (char)(high * 16 + low);
-            i += 2;
-        }
-        if (n == cap)
-            return false;
-        out[n++] = c;
-    }
-    *size = n;
-    return true;
-}
-
-static bool decode(struct tr_span text, char *out, size_t cap, size_t *size)
-{
-    return decode_with(text, ' ', out, cap, size);
-}
-
 bool tr_path_decode(struct tr_span text, char *out, size_t cap, size_t *size)
 {
-    return decode_with(text, '+', out, cap, size);
+    return tr_percent_decode(text, '+', out, cap, size);
 }
 
 /* An instant; the plus of its offset is not always escaped. */
@@ -67,20 +30,14 @@ static bool read_instant(struct tr_span text, tr_wall_ms *at_ms)
 {
     char bytes[64];
     size_t size = 0;
-    return decode_with(text, '+', bytes, sizeof bytes, &size) &&
+    return tr_percent_decode(text, '+', bytes, sizeof bytes, &size) &&
            tr_instant_parse((struct tr_span){bytes, size}, at_ms);
 }
 
+/* Versions, views and places are 16 digits, no fewer. */
 static bool read_hex(struct tr_span text, uint64_t *value)
 {
-    *value = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        int digit = hex_digit(text.text[i]);
-        if (digit < 0 || text.size != 16)
-            return false;
-        *value = *value << 4 | (uint64_t)digit;
-    }
-    return text.size == 16;
+    return text.size == 16 && tr_hex_number(text, value);
 }
 
 static void read_limit(struct tr_span value, struct tr_api_request *out)
@@ -117,15 +74,10 @@ static void read_cursor(struct tr_span value, struct tr_api_request *out)
     }
     size_t head = value.size == CURSOR_CLUSTER ? CURSOR_CLUSTER - CURSOR_NODE : 0;
     uint64_t place = 0;
-    bool is_good = true;
-    for (size_t i = 0; i < head; i++) {
-        int digit = hex_digit(value.text[i]);
-        is_good &= digit >= 0;
-        place = place << 4 | (uint64_t)(digit & 15);
-    }
+    bool is_good = head == 0 || tr_hex_number((struct tr_span){value.text, head}, &place);
     out->query.has_cursor = true;
     out->place = (uint16_t)place;
-    if (!read_hex(tr_span_from(value, head), &out->query.cursor) || !is_good)
+    if (!is_good || !read_hex(tr_span_from(value, head), &out->query.cursor))
         tr_api_refuse(out, 400, "cursor must be one that an earlier page gave");
 }
 
@@ -142,7 +94,7 @@ static void read_text(struct tr_span value, char *bytes, size_t cap, struct tr_s
                       const char *rule, struct tr_api_request *out)
 {
     size_t size = 0;
-    if (!decode(value, bytes, cap, &size) || size == 0)
+    if (!tr_percent_decode(value, ' ', bytes, cap, &size) || size == 0)
         tr_api_refuse(out, 400, rule);
     *text = (struct tr_span){bytes, size};
 }

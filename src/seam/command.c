@@ -3,6 +3,20 @@
 
 #include "base/assert.h"
 
+bool tr_narrow_sees(const struct tr_narrow *narrow, const struct tr_tag *tags, size_t count,
+                    struct tr_span name)
+{
+    bool is_seen = narrow->count == 0;
+    TR_ASSERT(narrow->count <= TR_NARROW_MAX);
+    for (unsigned i = 0; i < narrow->count; i++) {
+        const struct tr_narrow_by *by = &narrow->any[i];
+        is_seen |= by->is_prefix && name.text != NULL && tr_span_starts(name, by->text);
+        for (size_t k = 0; !by->is_prefix && k < count; k++)
+            is_seen |= tr_span_equals(tags[k].name, by->text);
+    }
+    return is_seen;
+}
+
 const char *tr_result_name(enum tr_result result)
 {
     static const char *const names[TR_RESULTS] = {

@@ -101,6 +101,10 @@ static inline bool tr_result_is_refusal(enum tr_result result)
     return result >= TR_STARTING;
 }
 
+/* Whether it may see a timer with these tags and this name; text of NULL: it has none. */
+bool tr_narrow_sees(const struct tr_narrow *narrow, const struct tr_tag *tags, size_t count,
+                    struct tr_span name);
+
 /* A few words for traces and assertions; clients hear those of their front. */
 const char *tr_result_name(enum tr_result result);
 

@@ -4,6 +4,7 @@
 #include "proof/proof.h"
 #include "shell/config_complete.h"
 #include "shell/say.h"
+#include "wire/hex.h"
 #include "wire/text.h"
 
 #include <errno.h>
@@ -251,14 +252,7 @@ bool tr_rights_key(const struct tr_rights *rights, struct tr_span key)
 bool tr_rights_timer(const struct tr_rights *rights, const struct tr_tag *tags, size_t count,
                      struct tr_span name)
 {
-    bool is_seen = rights->has_timers && rights->narrow.count == 0;
-    for (unsigned i = 0; i < rights->narrow.count; i++) {
-        const struct tr_narrow_by *by = &rights->narrow.any[i];
-        is_seen |= by->is_prefix && name.text != NULL && tr_span_starts(name, by->text);
-        for (size_t k = 0; !by->is_prefix && k < count; k++)
-            is_seen |= tr_span_equals(tags[k].name, by->text);
-    }
-    return is_seen;
+    return rights->has_timers && tr_narrow_sees(&rights->narrow, tags, count, name);
 }
 
 /* ---- between nodes ---- */
@@ -271,7 +265,8 @@ static void put_escaped(struct tr_writer *out, struct tr_span text)
     }
 }
 
-static void prove(struct tr_span secret, struct tr_span line, struct tr_span words,
+/* False: it is longer than anything that a node would say. */
+static bool prove(struct tr_span secret, struct tr_span line, struct tr_span words,
                   uint8_t proof[TR_PROOF_SIZE])
 {
     uint8_t bytes[16384];
@@ -280,7 +275,8 @@ static void prove(struct tr_span secret, struct tr_span line, struct tr_span wor
     tr_put_bytes(&out, line.text, line.size);
     tr_put_text(&out, "\n");
     tr_put_bytes(&out, words.text, words.size);
-    tr_proof(secret, (struct tr_span){(const char *)bytes, out.is_full ? 0 : out.size}, proof);
+    tr_proof(secret, (struct tr_span){(const char *)bytes, out.size}, proof);
+    return !out.is_full;
 }
 
 void tr_auth_put_node(struct tr_writer *out, struct tr_span secret, struct tr_span line,
@@ -301,19 +297,6 @@ void tr_auth_put_node(struct tr_writer *out, struct tr_span secret, struct tr_sp
         tr_put_hex(out, proof[i], 2);
 }
 
-static bool read_hex(struct tr_span text, uint64_t *value)
-{
-    *value = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.text[i];
-        unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : (unsigned)(c - 'a') + 10;
-        if (digit > 15)
-            return false;
-        *value = *value << 4 | digit;
-    }
-    return true;
-}
-
 bool tr_auth_hear_node(struct tr_span secret, struct tr_span line, struct tr_span value,
                        tr_wall_ms now_ms, struct tr_rights *rights)
 {
@@ -327,16 +310,12 @@ bool tr_auth_hear_node(struct tr_span secret, struct tr_span line, struct tr_spa
         return false;
     value = tr_span_from(value, node_mark.size);
     struct tr_span words = {value.text, value.size - HASH_TEXT - 1};
-    for (unsigned i = 0; i < TR_PROOF_SIZE; i++) {
-        uint64_t byte = 0;
-        if (!read_hex((struct tr_span){words.text + words.size + 1 + 2 * (size_t)i, 2}, &byte))
-            return false;
-        shown[i] = (uint8_t)byte;
-    }
-    prove(secret, line, words, proof);
-    if (!tr_proof_equals(proof, shown) || !read_hex((struct tr_span){words.text, 16}, &at_ms) ||
-        at_ms > now_ms + FRESH_MS || now_ms > at_ms + FRESH_MS ||
-        tr_token_parse_scopes(tr_span_from(words, 16), &token) != NULL)
+    if (!tr_hex_bytes(tr_span_from(value, words.size + 1), shown, sizeof shown) ||
+        !prove(secret, line, words, proof))
+        return false;
+    if (!tr_proof_equals(proof, shown) ||
+        !tr_hex_number((struct tr_span){words.text, 16}, &at_ms) || at_ms > now_ms + FRESH_MS ||
+        now_ms > at_ms + FRESH_MS || tr_token_parse_scopes(tr_span_from(words, 16), &token) != NULL)
         return false;
     grant(rights, &token);
     return true;

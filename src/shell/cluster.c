@@ -6,6 +6,7 @@
 #include "shell/peer/neighbours.h"
 #include "shell/view.h"
 #include "wire/address.h"
+#include "wire/hex.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,30 +84,6 @@ void tr_cluster_resync(struct tr_daemon *daemon)
 
 /* ---- how it is ---- */
 
-static void put_member(struct tr_writer *out, const char *name, const char *value)
-{
-    tr_put_text(out, ",\"");
-    tr_put_text(out, name);
-    tr_put_text(out, "\":\"");
-    tr_put_text(out, value);
-    tr_put_text(out, "\"");
-}
-
-static void put_count(struct tr_writer *out, const char *name, uint64_t value)
-{
-    tr_put_text(out, ",\"");
-    tr_put_text(out, name);
-    tr_put_text(out, "\":");
-    tr_put_decimal(out, value);
-}
-
-static void put_flag(struct tr_writer *out, const char *name, bool value)
-{
-    tr_put_text(out, ",\"");
-    tr_put_text(out, name);
-    tr_put_text(out, value ? "\":true" : "\":false");
-}
-
 static void put_signed(struct tr_writer *out, const char *name, int64_t value)
 {
     tr_put_text(out, ",\"");
@@ -126,16 +103,16 @@ static void put_peer(struct tr_writer *out, const struct tr_node_peer *peer)
     const char *state = !peer->is_up ? "down" : peer->is_serving ? "up" : "starting or stopping";
     tr_put_text(out, "{\"address\":");
     tr_put_json_string(out, peer->address);
-    put_member(out, "role", role_text(peer->role));
-    put_member(out, "state", state);
-    put_flag(out, "same-view", peer->has_same_view);
-    put_flag(out, "rebalancing", peer->is_rebalancing);
-    put_flag(out, "behind", peer->is_behind);
-    put_count(out, "heard-ms-ago", peer->heard_ms);
+    tr_put_member(out, "role", role_text(peer->role));
+    tr_put_member(out, "state", state);
+    tr_put_flag(out, "same-view", peer->has_same_view);
+    tr_put_flag(out, "rebalancing", peer->is_rebalancing);
+    tr_put_flag(out, "behind", peer->is_behind);
+    tr_put_count(out, "heard-ms-ago", peer->heard_ms);
     put_signed(out, "clock-ms-ahead", peer->clock_ms);
-    put_count(out, "queued", peer->queued);
-    put_count(out, "pending", peer->pending);
-    put_count(out, "fill-percent", peer->fill);
+    tr_put_count(out, "queued", peer->queued);
+    tr_put_count(out, "pending", peer->pending);
+    tr_put_count(out, "fill-percent", peer->fill);
     tr_put_text(out, "}");
 }
 
@@ -174,12 +151,12 @@ static void put_roster(const struct tr_daemon *daemon, struct tr_writer *out)
     tr_put_text(out, ",\"cluster\":\"");
     tr_put_hex(out, roster->cluster, 16);
     tr_put_text(out, "\"");
-    put_count(out, "epoch", roster->epoch);
+    tr_put_count(out, "epoch", roster->epoch);
     tr_put_text(out, ",\"roster\":\"");
     tr_put_hex(out, roster->id, 16);
     tr_put_text(out, "\"");
-    put_flag(out, "changing", tr_roster_is_changing(roster));
-    put_flag(out, "change-waits", tr_node_is_behind(daemon->node));
+    tr_put_flag(out, "changing", tr_roster_is_changing(roster));
+    tr_put_flag(out, "change-waits", tr_node_is_behind(daemon->node));
     if (!tr_node_is_waiting_for(daemon->node, &who) || who == TR_MEMBER_NONE)
         return;
     tr_put_text(out, ",\"waits-for\":");
@@ -192,9 +169,9 @@ static void put_keyspace(const struct tr_roster *roster, struct tr_writer *out)
     bool is_first = true;
     tr_put_text(out, ",\"keyspace\":{\"partitions\":");
     tr_put_decimal(out, roster->keys.partitions);
-    put_count(out, "copies", roster->keys.copies);
-    put_count(out, "reads", roster->keys.reads);
-    put_count(out, "writes", roster->keys.writes);
+    tr_put_count(out, "copies", roster->keys.copies);
+    tr_put_count(out, "reads", roster->keys.reads);
+    tr_put_count(out, "writes", roster->keys.writes);
     tr_put_text(out, ",\"ring\":[");
     for (uint32_t i = 0; i < roster->count; i++) {
         const struct tr_roster_node *node = &roster->nodes[i];
@@ -218,14 +195,14 @@ static void put_load(const struct tr_daemon *daemon, const struct tr_node_stats 
                      struct tr_writer *out)
 {
     struct statvfs room;
-    put_count(out, "uptime-s", (tr_boot_us() - daemon->started_us) / 1000000);
-    put_count(out, "memory-bytes", stats->memory_used);
-    put_count(out, "memory-budget-bytes", daemon->region_size);
+    tr_put_count(out, "uptime-s", (tr_boot_us() - daemon->started_us) / 1000000);
+    tr_put_count(out, "memory-bytes", stats->memory_used);
+    tr_put_count(out, "memory-budget-bytes", daemon->region_size);
     if (daemon->disk == NULL)
         return;
-    put_count(out, "log-bytes", stats->log_bytes);
+    tr_put_count(out, "log-bytes", stats->log_bytes);
     if (statvfs(daemon->config.data_dir, &room) == 0)
-        put_count(out, "disk-free-bytes", (uint64_t)room.f_bavail * room.f_frsize);
+        tr_put_count(out, "disk-free-bytes", (uint64_t)room.f_bavail * room.f_frsize);
 }
 
 void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out)
@@ -237,23 +214,23 @@ void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out)
     tr_node_peer(node, 0, &self);
     tr_put_text(out, "{\"node\":");
     tr_put_json_string(out, self.address);
-    put_member(out, "version", TRYST_VERSION);
-    put_member(out, "role", role_text(self.role));
-    put_member(out, "state", stats.is_serving ? "up" : "starting or stopping");
+    tr_put_member(out, "version", TRYST_VERSION);
+    tr_put_member(out, "role", role_text(self.role));
+    tr_put_member(out, "state", stats.is_serving ? "up" : "starting or stopping");
     put_load(daemon, &stats, out);
     tr_put_text(out, ",\"view\":\"");
     tr_put_hex(out, tr_node_view(node), 16);
     tr_put_text(out, "\"");
     put_roster(daemon, out);
-    put_flag(out, "has-secret", daemon->config.secret[0] != '\0');
+    tr_put_flag(out, "has-secret", daemon->config.secret[0] != '\0');
     put_challenge(daemon, out);
-    put_count(out, "held", stats.timers + stats.debts + stats.dead);
-    put_flag(out, "rebalancing", stats.is_rebalancing);
-    put_count(out, "to-rebalance", stats.to_rebalance);
-    put_count(out, "moving", stats.moving);
-    put_count(out, "walked-percent", stats.rebalance_walk * 100 / UINT16_MAX);
-    put_count(out, "keys", stats.keys);
-    put_flag(out, "keys-moving", !stats.are_keys_home);
+    tr_put_count(out, "held", stats.timers + stats.debts + stats.dead);
+    tr_put_flag(out, "rebalancing", stats.is_rebalancing);
+    tr_put_count(out, "to-rebalance", stats.to_rebalance);
+    tr_put_count(out, "moving", stats.moving);
+    tr_put_count(out, "walked-percent", stats.rebalance_walk * 100 / UINT16_MAX);
+    tr_put_count(out, "keys", stats.keys);
+    tr_put_flag(out, "keys-moving", !stats.are_keys_home);
     if (tr_node_roster(node)->keys.partitions > 0)
         put_keyspace(tr_node_roster(node), out);
     put_peers(out, node);
@@ -262,28 +239,14 @@ void tr_cluster_describe(struct tr_daemon *daemon, struct tr_writer *out)
 
 /* ---- another list of nodes ---- */
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool is_proven(struct tr_daemon *daemon, struct tr_span given, struct tr_span text)
 {
     uint8_t expected[TR_PROOF_SIZE];
     uint8_t proof[TR_PROOF_SIZE];
-    char hex[TR_PROOF_SIZE][2];
     struct tr_span secret = {daemon->config.secret, strlen(daemon->config.secret)};
     struct tr_span address = tr_node_address(daemon->node);
-    if (given.text == NULL || given.size != sizeof hex || daemon->challenge == 0)
+    if (given.text == NULL || daemon->challenge == 0 || !tr_hex_bytes(given, proof, sizeof proof))
         return false;
-    memcpy(hex, given.text, sizeof hex);
-    for (unsigned i = 0; i < TR_PROOF_SIZE; i++) {
-        int high = hex_digit(hex[i][0]);
-        int low = hex_digit(hex[i][1]);
-        if (high < 0 || low < 0)
-            return false;
-        proof[i] = (uint8_t)(high * 16 + low);
-    }
     uint8_t *oath = malloc(OATH_MAX);
     if (oath == NULL)
         abort();

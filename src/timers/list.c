@@ -54,19 +54,13 @@ tr_wall_ms tr_list_due(const struct tr_timers *timers, tr_ref ref)
            timers->time->steady_ms;
 }
 
-/* What a client may see that is not to see all: of any of these tags, or named so. */
 static bool is_seen(const struct tr_record *record, const struct tr_narrow *narrow)
 {
-    for (unsigned i = 0; i < narrow->count; i++) {
-        const struct tr_narrow_by *by = &narrow->any[i];
-        if (by->is_prefix && has_name(record, by->text))
-            return true;
-        for (unsigned k = 0; !by->is_prefix && k < record->tag_count; k++) {
-            if (tr_span_equals(record->tags[k].name, by->text))
-                return true;
-        }
-    }
-    return narrow->count == 0;
+    struct tr_own own;
+    struct tr_span name = {NULL, 0};
+    if (narrow->count > 0 && tr_own_get(record->own, &own))
+        name = own.name;
+    return tr_narrow_sees(narrow, record->tags, record->tag_count, name);
 }
 
 bool tr_list_sees(const struct tr_record *record, const struct tr_narrow *narrow)

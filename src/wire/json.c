@@ -2,6 +2,7 @@
 #include "wire/json.h"
 
 #include "base/assert.h"
+#include "wire/hex.h"
 
 enum expects {
     EXPECTS_VALUE,
@@ -78,20 +79,10 @@ static enum tr_json_token close_nest(struct tr_json *json)
 
 static bool hex4(const char *at, const char *end, uint32_t *value)
 {
-    if (end - at < 4)
-        return false;
-    *value = 0;
-    for (unsigned i = 0; i < 4; i++) {
-        char c = at[i];
-        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
-                         : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
-                                                : 16;
-        if (digit == 16)
-            return false;
-        *value = *value << 4 | digit;
-    }
-    return true;
+    uint64_t number = 0;
+    bool is_good = end - at >= 4 && tr_hex_number((struct tr_span){at, 4}, &number);
+    *value = (uint32_t)number;
+    return is_good;
 }
 
 static char *put_utf8(char *to, uint32_t point)

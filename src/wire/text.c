@@ -112,6 +112,42 @@ void tr_put_json_string(struct tr_writer *writer, struct tr_span text)
     tr_put_bytes(writer, "\"", 1);
 }
 
+static void put_name(struct tr_writer *writer, const char *name)
+{
+    tr_put_text(writer, ",\"");
+    tr_put_text(writer, name);
+    tr_put_text(writer, "\":");
+}
+
+void tr_put_member(struct tr_writer *writer, const char *name, const char *value)
+{
+    put_name(writer, name);
+    tr_put_json_string(writer, (struct tr_span){value, strlen(value)});
+}
+
+void tr_put_count(struct tr_writer *writer, const char *name, uint64_t value)
+{
+    put_name(writer, name);
+    tr_put_decimal(writer, value);
+}
+
+void tr_put_counts(struct tr_writer *writer, const char *name, const uint64_t *values, size_t count)
+{
+    put_name(writer, name);
+    tr_put_text(writer, "[");
+    for (size_t i = 0; i < count; i++) {
+        tr_put_text(writer, i > 0 ? "," : "");
+        tr_put_decimal(writer, values[i]);
+    }
+    tr_put_text(writer, "]");
+}
+
+void tr_put_flag(struct tr_writer *writer, const char *name, bool value)
+{
+    put_name(writer, name);
+    tr_put_text(writer, value ? "true" : "false");
+}
+
 void tr_put_rfc3339(struct tr_writer *writer, tr_wall_ms at_ms)
 {
     char text[TR_INSTANT_SIZE + 1];

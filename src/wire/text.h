@@ -20,6 +20,14 @@ void tr_put_seconds(struct tr_writer *writer, uint64_t ms);
 /* In quotes, escaped; bytes that are not UTF-8 become U+FFFD. */
 void tr_put_json_string(struct tr_writer *writer, struct tr_span text);
 
+/* Members of an object behind others: a comma, the name, which has no letters to be escaped, and
+ * the value. */
+void tr_put_member(struct tr_writer *writer, const char *name, const char *value);
+void tr_put_count(struct tr_writer *writer, const char *name, uint64_t value);
+void tr_put_counts(struct tr_writer *writer, const char *name, const uint64_t *values,
+                   size_t count);
+void tr_put_flag(struct tr_writer *writer, const char *name, bool value);
+
 /* `2026-11-15T04:20:44.000Z`. */
 void tr_put_rfc3339(struct tr_writer *writer, tr_wall_ms at_ms);
 

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "wire/body_reader.h"
+#include "wire/hex.h"
 
 static bool read_reliability(struct tr_body_reader *reader)
 {
@@ -127,23 +128,13 @@ static bool read_statistics(struct tr_body_reader *reader)
     return is_done;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool read_version(struct tr_body_reader *reader)
 {
     struct tr_span text = {NULL, 0};
     if (!tr_body_string(reader, "restore.version", &text))
         return false;
     uint64_t version = 0;
-    bool is_good = text.size == 16;
-    for (size_t i = 0; i < text.size && is_good; i++) {
-        int digit = hex_digit(text.text[i]);
-        is_good = digit >= 0;
-        version = version << 4 | (uint64_t)(is_good ? digit : 0);
-    }
+    bool is_good = text.size == 16 && tr_hex_number(text, &version);
     reader->out->past.version = version;
     return (is_good && version > 0 && version <= INT64_MAX) ||
            tr_body_refuse(reader, "restore.version", " must be a version of 16 hexadecimal digits");
@@ -167,13 +158,7 @@ static bool read_past_opaque(struct tr_body_reader *reader)
     if (!tr_body_string(reader, "restore.opaque", &text))
         return false;
     char *bytes = (char *)(uintptr_t)text.text;
-    bool is_good = text.size % 2 == 0;
-    for (size_t i = 0; i < text.size / 2 && is_good; i++) {
-        int high = hex_digit(text.text[2 * i]);
-        int low = hex_digit(text.text[2 * i + 1]);
-        is_good = high >= 0 && low >= 0;
-        bytes[i] = (char)(high * 16 + low);
-    }
+    bool is_good = tr_hex_bytes(text, bytes, text.size / 2);
     reader->out->past.opaque = (struct tr_span){bytes, text.size / 2};
     return is_good || tr_body_refuse(reader, "restore.opaque", " must be hexadecimal digits");
 }

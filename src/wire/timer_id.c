@@ -3,29 +3,12 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "wire/hex.h"
 #include "wire/text.h"
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 static bool read_hex16(struct tr_span text, uint64_t *value)
 {
-    if (text.size < 16)
-        return false;
-    *value = 0;
-    for (unsigned i = 0; i < 16; i++) {
-        int digit = hex_digit(text.text[i]);
-        if (digit < 0)
-            return false;
-        *value = *value << 4 | (uint64_t)digit;
-    }
-    return true;
+    return text.size >= 16 && tr_hex_number((struct tr_span){text.text, 16}, value);
 }
 
 bool tr_timer_text_parse(struct tr_span text, struct tr_timer_text *out)

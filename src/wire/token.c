@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/token.h"
 
+#include "wire/hex.h"
+
 #include <string.h>
 
 #define MOST 1000000000u /* of a limit */
 
 static const struct tr_span hash_mark = {"sha256:", 7};
-
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
 
 static bool is_between(char c)
 {
@@ -44,28 +38,15 @@ static bool read_number(struct tr_span text, uint64_t *value)
     return text.size > 0 && *value > 0 && *value <= MOST;
 }
 
-/* Percent-decoded into the token's text. */
 static bool keep(struct tr_token *token, struct tr_span text, struct tr_token_text *kept)
 {
-    size_t size = token->text_size;
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.text[i];
-        if (c == '%') {
-            int high = i + 2 < text.size ? hex_digit(text.text[i + 1]) : -1;
-            int low = i + 2 < text.size ? hex_digit(text.text[i + 2]) : -1;
-            if (high < 0 || low < 0)
-                return false;
-            c = (char)(high * 16 + low);
-            i += 2;
-        }
-        if (size == TR_TOKEN_TEXT)
-            return false;
-        token->text[size++] = c;
-    }
-    *kept =
-        (struct tr_token_text){.at = token->text_size, .size = (uint16_t)(size - token->text_size)};
-    token->text_size = (uint16_t)size;
-    return kept->size > 0;
+    size_t size = 0;
+    if (!tr_percent_decode(text, '+', token->text + token->text_size,
+                           (size_t)TR_TOKEN_TEXT - token->text_size, &size))
+        return false;
+    *kept = (struct tr_token_text){.at = token->text_size, .size = (uint16_t)size};
+    token->text_size = (uint16_t)(token->text_size + size);
+    return size > 0;
 }
 
 static const char *read_narrow(struct tr_token *token, struct tr_span text, bool is_prefix)
@@ -151,20 +132,6 @@ const char *tr_token_parse_scopes(struct tr_span words, struct tr_token *token)
     return wrong != NULL ? wrong : check(token);
 }
 
-static bool read_hash(struct tr_span text, uint8_t hash[TR_TOKEN_HASH])
-{
-    if (text.size != (size_t)2 * TR_TOKEN_HASH)
-        return false;
-    for (unsigned i = 0; i < TR_TOKEN_HASH; i++) {
-        int high = hex_digit(text.text[(size_t)2 * i]);
-        int low = hex_digit(text.text[(size_t)2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        hash[i] = (uint8_t)(high * 16 + low);
-    }
-    return true;
-}
-
 static bool is_printed(struct tr_span text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -189,7 +156,7 @@ const char *tr_token_parse(struct tr_span line, struct tr_token *token)
         start--;
     struct tr_span hash = {line.text + start, end - start};
     if (!tr_span_starts(hash, hash_mark) ||
-        !read_hash(tr_span_from(hash, hash_mark.size), token->hash))
+        !tr_hex_bytes(tr_span_from(hash, hash_mark.size), token->hash, TR_TOKEN_HASH))
         return "it does not end in sha256: and 64 hexadecimal digits";
     return tr_token_parse_scopes((struct tr_span){line.text, start}, token);
 }

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "http/api.h"
+#include "wire/hex.h"
 #include "wire/ini.h"
 #include "wire/suggest.h"
 #include "wire/timer_body.h"
@@ -467,6 +468,31 @@ static void times_are_written_as_rfc_3339(void **state)
     }
 }
 
+static void digits_and_percent_signs_are_read(void **state)
+{
+    (void)state;
+    uint64_t number = 0;
+    uint8_t bytes[4];
+    char text[8];
+    size_t size = 0;
+    assert_true(tr_hex_number(TR_SPAN("00fF"), &number) && number == 255);
+    assert_true(tr_hex_number(TR_SPAN("ffffffffffffffff"), &number) && number == UINT64_MAX);
+    assert_false(tr_hex_number(TR_SPAN(""), &number));
+    assert_false(tr_hex_number(TR_SPAN("0fffffffffffffffff"), &number));
+    assert_false(tr_hex_number(TR_SPAN("1g"), &number));
+    assert_true(tr_hex_bytes(TR_SPAN("00a1B2ff"), bytes, 4));
+    assert_memory_equal(bytes, "\x00\xa1\xb2\xff", 4);
+    assert_false(tr_hex_bytes(TR_SPAN("00a1b2f"), bytes, 4));
+    assert_false(tr_hex_bytes(TR_SPAN("00a1b2"), bytes, 4));
+    assert_false(tr_hex_bytes(TR_SPAN("00a1b2f:"), bytes, 4));
+    assert_true(tr_percent_decode(TR_SPAN("a%2Fb+%25"), ' ', text, sizeof text, &size));
+    assert_int_equal(size, 5);
+    assert_memory_equal(text, "a/b %", 5);
+    assert_false(tr_percent_decode(TR_SPAN("a%2"), '+', text, sizeof text, &size));
+    assert_false(tr_percent_decode(TR_SPAN("a%zz"), '+', text, sizeof text, &size));
+    assert_false(tr_percent_decode(TR_SPAN("123456789"), '+', text, sizeof text, &size));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -484,6 +510,7 @@ int main(void)
         cmocka_unit_test(http_comes_in_pieces),
         cmocka_unit_test(http_has_limits),
         cmocka_unit_test(times_are_written_as_rfc_3339),
+        cmocka_unit_test(digits_and_percent_signs_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

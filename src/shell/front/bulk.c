@@ -274,19 +274,6 @@ void tr_bulks_run(struct tr_server *server)
         uv_timer_start(&server->bulks_again, on_again, is_walking ? 1 : AGAIN_MS, 0);
 }
 
-/* Its spans are those of another route. */
-static void keep_route(struct tr_bulk *bulk, const struct tr_api_request *route)
-{
-    struct tr_query *query = &bulk->route.query;
-    bulk->route = *route;
-    if (query->tag.text != NULL)
-        query->tag.text = bulk->route.tag_bytes;
-    if (query->uri_prefix.text != NULL)
-        query->uri_prefix.text = bulk->route.uri_bytes;
-    if (query->name_prefix.text != NULL)
-        query->name_prefix.text = bulk->route.prefix_bytes;
-}
-
 void tr_bulk_begin(struct tr_connection *connection, uint16_t number)
 {
     struct tr_server *server = connection->server;
@@ -299,7 +286,7 @@ void tr_bulk_begin(struct tr_connection *connection, uint16_t number)
         tr_render_problem(connection, number, 503, "the node is starting or stopping");
         return;
     }
-    keep_route(bulk, &server->route);
+    tr_api_keep(&bulk->route, &server->route);
     tr_rights_all(&bulk->rights);
     if (connection->rights != NULL)
         tr_rights_copy(&bulk->rights, connection->rights);

@@ -59,14 +59,6 @@ static int by_origin(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-static void put_number(struct tr_writer *out, const char *name, uint64_t number)
-{
-    tr_put_text(out, ",\"");
-    tr_put_text(out, name);
-    tr_put_text(out, "\":");
-    tr_put_decimal(out, number);
-}
-
 static void put_last_fault(struct tr_writer *out, const struct tr_pop_told *pop)
 {
     char why[160];
@@ -74,7 +66,7 @@ static void put_last_fault(struct tr_writer *out, const struct tr_pop_told *pop)
     tr_put_rfc3339(out, pop->at_ms);
     tr_put_text(out, "\"");
     if (pop->status != 0) {
-        put_number(out, "status", pop->status);
+        tr_put_count(out, "status", pop->status);
     } else {
         tr_fault_write(pop->fault, why, sizeof why);
         tr_put_text(out, ",\"error\":");
@@ -105,16 +97,16 @@ static void put_destination(struct tr_writer *out, const struct tr_daemon *daemo
     tr_put_json_string(out, list[0].origin);
     tr_put_text(out, ",\"node\":");
     tr_put_json_string(out, tr_node_address(daemon->node));
-    put_number(out, "in-flight", stats.flights);
-    put_number(out, "limit", stats.limit);
-    put_number(out, "queued", stats.queued);
-    put_number(out, "attempts", count - known);
-    put_number(out, "failed", failed);
+    tr_put_count(out, "in-flight", stats.flights);
+    tr_put_count(out, "limit", stats.limit);
+    tr_put_count(out, "queued", stats.queued);
+    tr_put_count(out, "attempts", count - known);
+    tr_put_count(out, "failed", failed);
     if (count > known) {
         size_t attempts = count - known;
-        put_number(out, "p50-ms", list[known + (attempts - 1) / 2].pop->duration_ms);
-        put_number(out, "p99-ms", list[known + (attempts - 1) * 99 / 100].pop->duration_ms);
-        put_number(out, "most-ms", list[count - 1].pop->duration_ms);
+        tr_put_count(out, "p50-ms", list[known + (attempts - 1) / 2].pop->duration_ms);
+        tr_put_count(out, "p99-ms", list[known + (attempts - 1) * 99 / 100].pop->duration_ms);
+        tr_put_count(out, "most-ms", list[count - 1].pop->duration_ms);
     }
     if (last != NULL)
         put_last_fault(out, last);

@@ -21,18 +21,6 @@ struct hour {
     struct tr_hour hour;
 };
 
-static void put_numbers(struct tr_writer *out, const char *name, const uint64_t *numbers, size_t n)
-{
-    tr_put_text(out, ",\"");
-    tr_put_text(out, name);
-    tr_put_text(out, "\":[");
-    for (size_t i = 0; i < n; i++) {
-        tr_put_text(out, i > 0 ? "," : "");
-        tr_put_decimal(out, numbers[i]);
-    }
-    tr_put_text(out, "]");
-}
-
 static void put_late(struct tr_writer *out, const char *name, uint64_t us)
 {
     tr_put_text(out, name);
@@ -54,9 +42,9 @@ static void put_hour(struct tr_writer *out, const struct hour *all)
     }
     tr_put_text(out, "}");
     for (unsigned k = 0; k < 4; k++)
-        put_numbers(out, names[k], hour->minutes[k], TR_HISTORY_MINUTES);
-    put_numbers(out, "lateness-most-us", hour->late_most_us, TR_HISTORY_MINUTES);
-    put_numbers(out, "lateness-us", hour->late_us, TR_HISTOGRAM_BUCKETS + 1);
+        tr_put_counts(out, names[k], hour->minutes[k], TR_HISTORY_MINUTES);
+    tr_put_counts(out, "lateness-most-us", hour->late_most_us, TR_HISTORY_MINUTES);
+    tr_put_counts(out, "lateness-us", hour->late_us, TR_HISTOGRAM_BUCKETS + 1);
     put_late(out, ",\"lateness\":{\"p50-us\":", tr_hour_late_us(hour, 500));
     put_late(out, ",\"p99-us\":", tr_hour_late_us(hour, 990));
     put_late(out, ",\"most-us\":", tr_hour_late_us(hour, 1001));

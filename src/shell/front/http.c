@@ -19,6 +19,7 @@
 #include "shell/front/words.h"
 #include "shell/peer/links.h"
 #include "shell/test_clock.h"
+#include "wire/hex.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -116,11 +117,6 @@ static enum tr_command command_of(enum tr_api_kind kind)
                                         : TR_COMMAND_REDRIVE;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* `00-<trace>-<parent>-<flags>`, in hexadecimal. What is not sampled, or not as it should be, is as
  * if it were not there. */
 static void read_trace(struct tr_connection *connection, const char *bytes, struct tr_own *own)
@@ -130,21 +126,20 @@ static void read_trace(struct tr_connection *connection, const char *bytes, stru
     struct tr_span state = tr_http_header(&connection->http, bytes, TR_HTTP_TRACESTATE);
     uint8_t *trace = connection->server->trace;
     bool has_any = false;
+    bool has_capital = false; /* which there must not be */
     if (text.size < SIZE || text.text[2] != '-' || text.text[PARENT_AT - 1] != '-' ||
         text.text[FLAGS_AT - 1] != '-' || (text.size > SIZE && text.text[SIZE] != '-') ||
         memcmp(text.text, "ff", 2) == 0)
         return;
-    for (unsigned i = 0; i < TR_TRACE_SIZE; i++) {
-        size_t at = i < 16 ? TRACE_AT + 2u * i : PARENT_AT + 2u * (i - 16);
-        int high = hex_digit(text.text[at]);
-        int low = hex_digit(text.text[at + 1]);
-        if (high < 0 || low < 0)
-            return;
-        trace[i] = (uint8_t)(high * 16 + low);
+    struct tr_span ids[] = {{text.text + TRACE_AT, 32}, {text.text + PARENT_AT, 16}};
+    int flags = tr_hex_digit(text.text[FLAGS_AT + 1]);
+    if (!tr_hex_bytes(ids[0], trace, 16) || !tr_hex_bytes(ids[1], trace + 16, 8))
+        return;
+    for (size_t i = 0; i < text.size; i++) {
+        has_capital |= i < SIZE && text.text[i] >= 'A' && text.text[i] <= 'F';
         has_any |= i < 16 && trace[i] != 0;
     }
-    int flags = hex_digit(text.text[FLAGS_AT + 1]);
-    if (!has_any || flags < 0 || (flags & 1) == 0)
+    if (!has_any || has_capital || flags < 0 || (flags & 1) == 0)
         return;
     /* Its ids are put together as numbers, the first byte last. */
     for (unsigned half = 0; half < TR_TRACE_SIZE; half += 8) {

@@ -5,6 +5,7 @@
 #include "shell/front/gather.h"
 #include "shell/front/render.h"
 #include "shell/front/tour.h"
+#include "wire/hex.h"
 #include "wire/text.h"
 
 #include <stdio.h>
@@ -59,20 +60,6 @@ static void free_outlook(struct tr_outlook *outlook)
     free(outlook);
 }
 
-/* Where its spans lie is another place now. */
-static void keep_query(struct tr_outlook *outlook, const struct tr_api_request *route)
-{
-    outlook->route = *route;
-    struct tr_query *query = &outlook->route.query;
-    if (query->tag.text != NULL)
-        query->tag.text = outlook->route.tag_bytes;
-    if (query->uri_prefix.text != NULL)
-        query->uri_prefix.text = outlook->route.uri_bytes;
-    if (query->name_prefix.text != NULL)
-        query->name_prefix.text = outlook->route.prefix_bytes;
-    outlook->query = *query;
-}
-
 static struct tr_outlook *begin(struct tr_connection *connection, uint16_t number)
 {
     struct tr_server *server = connection->server;
@@ -89,7 +76,8 @@ static struct tr_outlook *begin(struct tr_connection *connection, uint16_t numbe
     }
     server->outlook_count++;
     tr_tour_init(&outlook->tour, connection, number);
-    keep_query(outlook, &server->route);
+    tr_api_keep(&outlook->route, &server->route);
+    outlook->query = outlook->route.query;
     outlook->query.narrow = &outlook->tour.rights.narrow;
     outlook->asks_others = server->route.wants_cluster && !tr_node_is_alone(server->daemon->node);
     return outlook;
@@ -102,40 +90,20 @@ static void refuse_unheard(struct tr_connection *connection, uint16_t number)
 
 /* ---- how many, and when ---- */
 
-static void put_counts(struct tr_writer *out, const char *name, const uint64_t *counts, size_t n)
-{
-    tr_put_text(out, ",\"");
-    tr_put_text(out, name);
-    tr_put_text(out, "\":[");
-    for (size_t i = 0; i < n; i++) {
-        tr_put_text(out, i > 0 ? "," : "");
-        tr_put_decimal(out, counts[i]);
-    }
-    tr_put_text(out, "]");
-}
-
-static void put_count(struct tr_writer *out, const char *name, uint64_t count)
-{
-    tr_put_text(out, ",\"");
-    tr_put_text(out, name);
-    tr_put_text(out, "\":");
-    tr_put_decimal(out, count);
-}
-
 /* Its numbers stand in the order of the struct's. */
 static void put_ahead(struct tr_writer *out, const struct tr_ahead *ahead)
 {
     tr_put_text(out, "{\"from\":\"");
     tr_put_rfc3339(out, ahead->from_ms);
     tr_put_text(out, "\"");
-    put_count(out, "pending", ahead->pending);
-    put_count(out, "retrying", ahead->retrying);
-    put_count(out, "dead", ahead->dead);
-    put_count(out, "overdue", ahead->overdue);
-    put_counts(out, "minutes", ahead->minutes, TR_AHEAD_MINUTES);
-    put_counts(out, "hours", ahead->hours, TR_AHEAD_HOURS);
-    put_counts(out, "days", ahead->days, TR_AHEAD_DAYS);
-    put_count(out, "later", ahead->later);
+    tr_put_count(out, "pending", ahead->pending);
+    tr_put_count(out, "retrying", ahead->retrying);
+    tr_put_count(out, "dead", ahead->dead);
+    tr_put_count(out, "overdue", ahead->overdue);
+    tr_put_counts(out, "minutes", ahead->minutes, TR_AHEAD_MINUTES);
+    tr_put_counts(out, "hours", ahead->hours, TR_AHEAD_HOURS);
+    tr_put_counts(out, "days", ahead->days, TR_AHEAD_DAYS);
+    tr_put_count(out, "later", ahead->later);
 }
 
 static void finish_ahead(struct tr_tour *tour, struct tr_connection *connection)
@@ -146,7 +114,7 @@ static void finish_ahead(struct tr_tour *tour, struct tr_connection *connection)
     if (connection != NULL) {
         put_ahead(&out, &outlook->ahead);
         if (outlook->asks_others)
-            put_count(&out, "nodes-unheard", tour->unheard);
+            tr_put_count(&out, "nodes-unheard", tour->unheard);
         tr_answer_json(&tour->server->answer, (struct tr_span){(const char *)body, out.size},
                        TR_SPAN("}\n"));
         tr_render(connection, tour->number);
@@ -227,23 +195,13 @@ static void put_place(struct tr_writer *out, const struct tr_next *at)
     tr_put_hex(out, at->part, 16);
 }
 
-static bool read_hex(const char *text, uint64_t *value)
-{
-    *value = 0;
-    for (unsigned i = 0; i < 16; i++) {
-        char c = text[i];
-        unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : (unsigned)(c - 'a') + 10;
-        if (digit > 15)
-            return false;
-        *value = *value << 4 | digit;
-    }
-    return true;
-}
-
 static bool read_place(struct tr_span text, struct tr_next *at)
 {
-    return text.size >= PLACE_SIZE && read_hex(text.text, &at->due_ms) &&
-           read_hex(text.text + 16, &at->hash) && read_hex(text.text + 32, &at->part);
+    enum { DIGITS = PLACE_SIZE / 3 };
+    return text.size >= PLACE_SIZE &&
+           tr_hex_number((struct tr_span){text.text, DIGITS}, &at->due_ms) &&
+           tr_hex_number((struct tr_span){text.text + DIGITS, DIGITS}, &at->hash) &&
+           tr_hex_number((struct tr_span){text.text + (size_t)2 * DIGITS, DIGITS}, &at->part);
 }
 
 static void add_piece(struct tr_outlook *outlook, const struct tr_next *at, struct tr_span text)
