@@ -11,8 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from conftest import SLOW, TRYST, TRYSTD, free_port, wait_for
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def run(*arguments, **options):
@@ -64,6 +67,24 @@ def test_a_good_config_is_good(tmp_path):
     config.write_text("; all of it\n[http]\nbind-address = 127.0.0.1\n[logging]\nlevel = 4\nformat = json\n[callback]\ndeny = 10.0.0.0/8, fe80::/10 # why\n")
     answer = run("--config", str(config), "--check-config")
     assert answer.returncode == 0 and "good" in answer.stdout
+
+
+def test_the_example_for_kubernetes_fits_together(tmp_path):
+    parts = {}
+    for part in yaml.safe_load_all((ROOT / "packaging" / "kubernetes.yaml").read_text()):
+        parts.setdefault(part["kind"], []).append(part)
+    stateful, config = parts["StatefulSet"][0], parts["ConfigMap"][0]["data"]["tryst.conf"]
+    pod = stateful["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    assert [name for name in re.findall(r"node = (.*)", config)] == [f"{stateful['metadata']['name']}-{i}.{stateful['spec']['serviceName']}:7253" for i in range(stateful["spec"]["replicas"])]
+    assert all(service["spec"]["ports"][0]["port"] == 7253 and service["spec"]["selector"] == stateful["spec"]["template"]["metadata"]["labels"] for service in parts["Service"])
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]} | {claim["metadata"]["name"] for claim in stateful["spec"]["volumeClaimTemplates"]}
+    own = next(variable["value"] for variable in container["env"] if variable["name"] == "TRYST_CLUSTER_LOCALHOST").replace("$(POD_NAME)", "tryst-1")
+    (tmp_path / "secret").write_text("a secret of the cluster")
+    (tmp_path / "secret").chmod(0o600)
+    (tmp_path / "tryst.conf").write_text(config.replace("/etc/tryst-secret", str(tmp_path)))
+    done = subprocess.run([TRYSTD, "--config", tmp_path / "tryst.conf", "--check-config"], env={**os.environ, "TRYST_CLUSTER_LOCALHOST": own}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), done
 
 
 def test_a_missing_config_is_a_fault():
