@@ -34,7 +34,7 @@ export async function eachOf(ids, method, path, what) {
 export function timers({ main, every, parameters, signal }) {
   const chosen = new Set();
   const filters = Object.fromEntries(FILTERS.map((name) => [name, parameters[name] ?? ""]));
-  let pages = [], isWhole = false, last = null;
+  let pages = null, isWhole = false, last = null;
 
   const field = (name, label, attributes = {}) => h("label", {}, label, h("input", { name, value: filters[name], ...attributes }));
   const form = h("form", { class: "filters", onsubmit: (event) => {
@@ -54,7 +54,7 @@ export function timers({ main, every, parameters, signal }) {
 
   const bar = h("div", { class: "row" });
   const list = h("div");
-  const more = h("button", { type: "button", onclick: () => load(true) }, "More");
+  const more = h("button", { type: "button", hidden: true, onclick: () => load(true) }, "More");
   main.append(h("h1", {}, "Timers"), form, find, bar, list, h("div", { class: "row" }, more));
 
   const matching = () => Object.fromEntries(Object.entries(filters).filter(([, value]) => value));
@@ -83,7 +83,7 @@ export function timers({ main, every, parameters, signal }) {
   function showBar() {
     const isDead = filters.state === "dead";
     const none = chosen.size === 0;
-    bar.replaceChildren(h("span", { class: "soft" }, `${count(pages.length)} shown${isWhole ? ", which is all" : ""}, ${count(chosen.size)} selected`));
+    bar.replaceChildren(h("span", { class: "soft" }, pages === null ? "Looking…" : `${count(pages.length)} shown${isWhole ? ", which is all" : ""}, ${count(chosen.size)} selected`));
     if (settings["read-only"]) return;
     bar.append(
       h("button", { type: "button", class: "danger", disabled: none, onclick: guard(() => some("DELETE", (id) => `/timers/${id}`, "Cancel", "cancelled", true)) }, "Cancel selected"),
@@ -130,6 +130,6 @@ export function timers({ main, every, parameters, signal }) {
   showBar();
   // What is further down, or selected, stays as it is: only the first page follows by itself.
   every(5000, async () => {
-    if (pages.length <= 100 && chosen.size === 0 && !document.querySelector("dialog")) await load(false);
+    if ((pages?.length ?? 0) <= 100 && chosen.size === 0 && !document.querySelector("dialog")) await load(false);
   });
 }

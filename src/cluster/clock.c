@@ -3,6 +3,8 @@
 
 #include "log/batch.h"
 
+#define COUNTER (uint64_t)0xffff /* of a stamp */
+
 uint64_t tr_clock_now(const struct tr_cluster *cluster)
 {
     return (cluster->time->steady_ms + cluster->ahead_ms) << 16;
@@ -35,6 +37,20 @@ void tr_clock_hear(struct tr_cluster *cluster, uint64_t stamp)
         cluster->ahead_ms = stamp_ms - steady_ms;
     TR_ASSERT(cluster->ahead_ms <= TR_SKEW_MS || stamp_ms <= steady_ms + cluster->ahead_ms);
     cluster->last_stamp = stamp > cluster->last_stamp ? stamp : cluster->last_stamp;
+}
+
+uint64_t tr_clock_tell(const struct tr_cluster *cluster)
+{
+    uint64_t ahead_ms = cluster->ahead_ms < COUNTER ? cluster->ahead_ms : COUNTER;
+    TR_ASSERT((tr_clock_now(cluster) & COUNTER) == 0);
+    return tr_clock_now(cluster) | ahead_ms;
+}
+
+void tr_clock_read(const struct tr_cluster *cluster, struct tr_peer *peer, uint64_t stamp)
+{
+    TR_ASSERT(peer->link == LINK_GREETED);
+    peer->clock_ms = (int64_t)((stamp >> 16) - cluster->time->steady_ms);
+    peer->skew_ms = peer->clock_ms - (int64_t)(stamp & COUNTER);
 }
 
 bool tr_clock_is_ahead(const struct tr_cluster *cluster)

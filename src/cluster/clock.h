@@ -22,6 +22,11 @@ uint64_t tr_clock_stamp(struct tr_cluster *cluster, uint64_t above);
 /* Another node's stamp was heard. */
 void tr_clock_hear(struct tr_cluster *cluster, uint64_t stamp);
 
+/* The stamp of a heartbeat. It needs no counter: in its place it tells how far it is ahead of the
+ * node's own clock, since who is told only the cluster's cannot see whose clock is wrong. */
+uint64_t tr_clock_tell(const struct tr_cluster *cluster);
+void tr_clock_read(const struct tr_cluster *cluster, struct tr_peer *peer, uint64_t stamp);
+
 /* When a stamp was given, by the clock of the cluster. */
 static inline tr_steady_ms tr_clock_time_of(uint64_t stamp)
 {

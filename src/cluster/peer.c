@@ -199,7 +199,7 @@ void tr_peer_beat(struct tr_cluster *cluster, uint16_t index, struct tr_effects 
     struct tr_frame frame = {.kind = TR_FRAME_BEAT, .heard_ms = peer->tick_ms};
     struct tr_writer writer = tr_outbox_begin_frame(cluster);
     frame.of.beat.tick_ms = cluster->time->now_ms;
-    frame.of.beat.stamp = tr_clock_now(cluster);
+    frame.of.beat.stamp = tr_clock_tell(cluster);
     frame.of.beat.view = cluster->view.id;
     frame.of.beat.position = cluster->log->synced;
     cluster->hooks.fill_beat(cluster->hooks.context, index, &frame);
@@ -241,10 +241,10 @@ static void hear_beat(struct tr_cluster *cluster, uint16_t index, const struct t
     peer->key_flags = frame->of.beat.has_roster ? frame->of.beat.key_flags : 0;
     peer->position = frame->of.beat.position;
     peer->popping_from_ms = frame->of.beat.popping_from_ms;
-    peer->clock_ms = (int64_t)((frame->of.beat.stamp >> 16) - cluster->time->steady_ms);
+    tr_clock_read(cluster, peer, frame->of.beat.stamp);
     peer->fill = memory_fill > disk_fill ? memory_fill : disk_fill;
     cluster->hooks.beat_heard(cluster->hooks.context, index, frame, has_another_view);
-    tr_clock_hear(cluster, frame->of.beat.stamp);
+    tr_clock_hear(cluster, (uint64_t)tr_clock_time_of(frame->of.beat.stamp) << 16);
 }
 
 /* The answer to a heartbeat has waited for a frame to travel with: the shortest tell, and those

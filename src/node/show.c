@@ -35,7 +35,7 @@ void tr_node_peer(const struct tr_node *node, uint16_t member, struct tr_node_pe
         .has_same_view = member == 0 || peer->view == cluster->view.id,
         .is_behind = progress->walk != WALK_NOT,
         .heard_ms = node->time.now_ms - peer->heard_ms,
-        .clock_ms = peer->clock_ms,
+        .clock_ms = peer->skew_ms,
         .queued = peer->count,
         .pending = progress->pending.count,
         .fill = peer->fill,
