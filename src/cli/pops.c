@@ -99,11 +99,13 @@ static void print_pop(const struct asked *asked, const struct shown *shown, cons
     }
     struct tr_span who = shown->name.size > 0 ? shown->name : shown->id;
     struct tr_span what = shown->status.size > 0 ? shown->status : shown->error;
-    printf("%.*s  %-9.*s  %.*s  pop %.*s of %.*s, attempt %.*s, %.*s ms late, to %.*s\n",
-           (int)shown->at.size, shown->at.text, (int)shown->state.size, shown->state.text,
-           (int)what.size, what.text, (int)shown->sequence.size, shown->sequence.text,
-           (int)who.size, who.text, (int)shown->attempts.size, shown->attempts.text,
-           (int)shown->late.size, shown->late.text, (int)shown->uri.size, shown->uri.text);
+    printf("%.*s  %-9.*s  %.*s  pop %.*s of %.*s, attempt %.*s", (int)shown->at.size,
+           shown->at.text, (int)shown->state.size, shown->state.text, (int)what.size, what.text,
+           (int)shown->sequence.size, shown->sequence.text, (int)who.size, who.text,
+           (int)shown->attempts.size, shown->attempts.text);
+    if (tr_span_equals(shown->attempts, TR_SPAN("1"))) /* a retry is when it is wanted */
+        printf(", %.*s ms late", (int)shown->late.size, shown->late.text);
+    printf(", to %.*s\n", (int)shown->uri.size, shown->uri.text);
 }
 
 /* The pops of a page, newest first, are printed oldest first; those that were printed before are

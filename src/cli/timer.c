@@ -493,6 +493,13 @@ static enum tr_exit each(const struct tr_timer_asked *asked, const char *method,
     return status;
 }
 
+/* Of an answer that has one number. */
+static void print_count(const struct tr_reply *reply, const char *what)
+{
+    const char *number = strchr(reply->body.text, ':');
+    printf("%llu %s\n", number == NULL ? 0 : strtoull(number + 1, NULL, 10), what);
+}
+
 /* All timers of the cluster that a filter chooses, in one request. */
 static enum tr_exit all_that_match(const struct tr_timer_asked *asked, bool is_cancel)
 {
@@ -513,8 +520,10 @@ static enum tr_exit all_that_match(const struct tr_timer_asked *asked, bool is_c
     if (!ask(asked, &message, &reply))
         return TR_EXIT_FAILED;
     enum tr_exit status = reply.status == 200 ? TR_EXIT_OK : tr_reply_refused("timer", &reply);
-    if (status == TR_EXIT_OK)
+    if (status == TR_EXIT_OK && asked->is_json)
         fwrite(reply.body.text, 1, reply.body.size, stdout);
+    else if (status == TR_EXIT_OK)
+        print_count(&reply, asked->is_dry ? "match" : is_cancel ? "cancelled" : "redriven");
     tr_reply_free(&reply);
     return status;
 }
