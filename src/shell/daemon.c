@@ -292,6 +292,7 @@ static void on_turn(uv_prepare_t *prepare)
     tr_bulks_run(daemon->server);
     tr_outlooks_run(daemon->server);
     tr_looks_run(daemon->server);
+    tr_streams_flush(&daemon->streams); /* else what they answer would wait for another turn */
     for (unsigned i = 0; daemon->has_events && i < 4; i++) {
         tick(daemon);
         daemon->has_events = false;

@@ -94,6 +94,13 @@ bool tr_book_init(struct tr_book *book, struct tr_arena *arena)
            tr_strings_init(&book->texts, arena) && tr_strings_init(&book->tags, arena);
 }
 
+void tr_book_fetch(const struct tr_book *book, tr_ref ref)
+{
+    const char *at = tr_arena_at(book->arena, ref);
+    __builtin_prefetch(at);
+    __builtin_prefetch(at + TR_CACHE_LINE);
+}
+
 tr_timer_id tr_book_id(const struct tr_book *book, tr_ref ref)
 {
     return tr_load(bytes_at(book, ref) + AT_ID, 8);

@@ -75,6 +75,9 @@ bool tr_book_matches(const struct tr_book *book, tr_ref ref, enum tr_record_stat
 /* Single fields, without unpacking. */
 bool tr_book_is_plain(const struct tr_book *book,
                       tr_ref ref); /* it has nothing that only some have */
+/* Has the cache fetch a record that is about to be looked at. */
+void tr_book_fetch(const struct tr_book *book, tr_ref ref);
+
 tr_timer_id tr_book_id(const struct tr_book *book, tr_ref ref);
 uint64_t tr_book_version(const struct tr_book *book, tr_ref ref);
 tr_steady_ms tr_book_due(const struct tr_book *book, tr_ref ref);

@@ -33,24 +33,19 @@ static bool has_name(const struct tr_record *record, struct tr_span prefix)
 static bool is_chosen(const struct tr_timers *timers, const struct tr_record *record,
                       const struct tr_query *query)
 {
-    const struct tr_head *head = &record->head;
-    bool is_dead = (head->flags & TR_RECORD_DEAD) != 0;
-    tr_steady_ms due_ms = head->due_ms - (is_dead ? head->lag_ms : 0);
-    tr_wall_ms wall_ms = due_ms + timers->time->wall_ms - timers->time->steady_ms;
+    tr_wall_ms wall_ms = tr_list_due(timers, &record->head);
     bool is_called =
         query->uri_prefix.text == NULL || tr_span_starts(record->uri, query->uri_prefix);
-    bool is_before = query->set_before == 0 || head->order.version < query->set_before;
+    bool is_before = query->set_before == 0 || record->head.order.version < query->set_before;
     return is_called && is_before && has_name(record, query->name_prefix) &&
            wall_ms >= query->due_after_ms &&
            (query->due_before_ms == 0 || wall_ms < query->due_before_ms);
 }
 
-tr_wall_ms tr_list_due(const struct tr_timers *timers, tr_ref ref)
+tr_wall_ms tr_list_due(const struct tr_timers *timers, const struct tr_head *head)
 {
-    struct tr_head head;
-    tr_book_head(&timers->book, ref, &head);
-    bool is_dead = (head.flags & TR_RECORD_DEAD) != 0;
-    return head.due_ms - (is_dead ? head.lag_ms : 0) + timers->time->wall_ms -
+    bool is_dead = (head->flags & TR_RECORD_DEAD) != 0;
+    return head->due_ms - (is_dead ? head->lag_ms : 0) + timers->time->wall_ms -
            timers->time->steady_ms;
 }
 
@@ -68,32 +63,32 @@ bool tr_list_sees(const struct tr_record *record, const struct tr_narrow *narrow
     return narrow == NULL || is_seen(record, narrow);
 }
 
-bool tr_list_has(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query)
+bool tr_list_has(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query,
+                 struct tr_record *record)
 {
     TR_ASSERT(ref != TR_ARENA_NONE);
-    struct tr_record record;
     uint8_t flags = tr_book_flags(&timers->book, ref);
     bool is_dead = (flags & TR_RECORD_DEAD) != 0;
     if ((flags & TR_RECORD_TOMBSTONE) != 0 || (is_dead != query->wants_dead && !query->wants_any))
         return false;
-    tr_book_unpack(&timers->book, ref, &record);
+    tr_book_unpack(&timers->book, ref, record);
     if (query->wants_held)
-        return record.head.key.part == 0;
-    if (!is_first_up(timers, &record))
+        return record->head.key.part == 0;
+    if (!is_first_up(timers, record))
         return false;
-    bool is_retrying = record.head.order.attempt > 0 || record.head.key.part > 0;
-    if (query->wants_whole && record.head.key.part > 0)
+    bool is_retrying = record->head.order.attempt > 0 || record->head.key.part > 0;
+    if (query->wants_whole && record->head.key.part > 0)
         return false;
-    bool is_part = record.head.key.part > 0 && !query->wants_dead && !query->wants_any;
+    bool is_part = record->head.key.part > 0 && !query->wants_dead && !query->wants_any;
     if (query->wants_retrying ? !is_retrying : is_part)
         return false;
-    if (!is_chosen(timers, &record, query) ||
-        (query->narrow != NULL && !is_seen(&record, query->narrow)))
+    if (!is_chosen(timers, record, query) ||
+        (query->narrow != NULL && !is_seen(record, query->narrow)))
         return false;
     if (query->tag.text == NULL)
         return true;
-    for (unsigned i = 0; i < record.tag_count; i++) {
-        if (tr_span_equals(record.tags[i].name, query->tag))
+    for (unsigned i = 0; i < record->tag_count; i++) {
+        if (tr_span_equals(record->tags[i].name, query->tag))
             return true;
     }
     return false;
@@ -143,6 +138,7 @@ void tr_list_page(struct tr_timers *timers, const struct tr_event *event, struct
     bool is_over = query->has_cursor && query->cursor == UINT64_MAX;
     struct tr_index_walk walk = tr_index_seek(&timers->book.index, start);
     tr_ref ref = TR_ARENA_NONE;
+    struct tr_record record;
     uint32_t count = 0;
     uint64_t last = 0;
     bool has_more = false;
@@ -152,7 +148,7 @@ void tr_list_page(struct tr_timers *timers, const struct tr_event *event, struct
         if (has_more || count == sizeof timers->page / sizeof timers->page[0])
             break;
         last = hash;
-        if (is_resync ? is_for_node(timers, ref, query) : tr_list_has(timers, ref, query))
+        if (is_resync ? is_for_node(timers, ref, query) : tr_list_has(timers, ref, query, &record))
             timers->page[count++] = ref;
     }
     struct tr_effect *effect = tr_effects_push(out, TR_EFFECT_ANSWER_PAGE);
@@ -173,6 +169,7 @@ unsigned tr_list_find(struct tr_timers *timers, const struct tr_query *query, ui
     unsigned count = 0;
     for (unsigned i = 0;; i++) {
         tr_ref ref = TR_ARENA_NONE;
+        struct tr_record record;
         if (!tr_index_next(&walk, &ref)) {
             *cursor = UINT64_MAX;
             return count;
@@ -186,10 +183,7 @@ unsigned tr_list_find(struct tr_timers *timers, const struct tr_query *query, ui
         last = hash;
         tr_timer_id id = tr_book_id(&timers->book, ref);
         bool is_told = count > 0 && out[count - 1].id == id;
-        if (!is_told && tr_list_has(timers, ref, query)) {
-            struct tr_head head;
-            tr_book_head(&timers->book, ref, &head);
-            out[count++] = (struct tr_timer_text){.id = id, .factor = head.factor};
-        }
+        if (!is_told && tr_list_has(timers, ref, query, &record))
+            out[count++] = (struct tr_timer_text){.id = id, .factor = record.head.factor};
     }
 }

@@ -8,10 +8,11 @@
 /* Whether a page for another node can be answered: TR_DONE, or why not. */
 enum tr_result tr_list_check_resync(const struct tr_timers *timers, const struct tr_query *query);
 
-/* Whether a record is one that a query chooses, and this node is to list; and when it is due, or,
- * of one that is dead, was. */
-bool tr_list_has(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query);
-tr_wall_ms tr_list_due(const struct tr_timers *timers, tr_ref ref);
+/* Whether a record is one that a query chooses, and this node is to list; `record` is it then. And
+ * when it is due, or, of one that is dead, was. */
+bool tr_list_has(const struct tr_timers *timers, tr_ref ref, const struct tr_query *query,
+                 struct tr_record *record);
+tr_wall_ms tr_list_due(const struct tr_timers *timers, const struct tr_head *head);
 
 /* Whether a client that sees only some timers sees this one. */
 bool tr_list_sees(const struct tr_record *record, const struct tr_narrow *narrow);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define SLICE     1024
+#define FETCHED   16
 #define MINUTE_MS 60000u
 #define HOUR_MS   3600000u
 #define DAY_MS    86400000u
@@ -28,19 +29,18 @@ static void count_due(struct tr_ahead *ahead, tr_wall_ms due_ms)
         ahead->later++;
 }
 
-static void count(const struct tr_timers *timers, tr_ref ref, struct tr_ahead *ahead)
+static void count(const struct tr_timers *timers, const struct tr_head *head,
+                  struct tr_ahead *ahead)
 {
-    struct tr_head head;
-    tr_book_head(&timers->book, ref, &head);
-    if ((head.flags & TR_RECORD_DEAD) != 0) {
+    if ((head->flags & TR_RECORD_DEAD) != 0) {
         ahead->dead++;
         return;
     }
-    ahead->retrying += head.order.attempt > 0 || head.key.part > 0;
-    if (head.key.part > 0)
+    ahead->retrying += head->order.attempt > 0 || head->key.part > 0;
+    if (head->key.part > 0)
         return;
     ahead->pending++;
-    count_due(ahead, tr_list_due(timers, ref));
+    count_due(ahead, tr_list_due(timers, head));
 }
 
 static bool is_before(const void *context, uint32_t a, uint32_t b)
@@ -70,19 +70,41 @@ static void keep(struct tr_nexts *nexts, const struct tr_next *next)
     nexts->list[nexts->count++] = *next;
 }
 
-/* A record of the slice that the query chooses. False: the slice, or the walk, is over. */
-static bool step(struct tr_timers *timers, const struct tr_query *query, struct tr_index_walk *walk,
-                 unsigned *looked, uint64_t *cursor, tr_ref *ref)
+/* A slice of a walk. It goes by hash, and records lie where they were stored: each would have to be
+ * waited for, so those to come are fetched some places ahead. */
+struct slice {
+    struct tr_index_walk walk;
+    struct tr_index_walk fetched;
+    unsigned looked;
+};
+
+static struct slice begin(const struct tr_timers *timers, uint64_t cursor)
 {
-    while (tr_index_next(walk, ref)) {
-        uint64_t hash = tr_book_hash(tr_book_id(&timers->book, *ref));
-        if (*looked >= SLICE && hash != *cursor) { /* all parts of an id are in one slice */
+    struct tr_index_walk walk = tr_index_seek(&timers->book.index, cursor);
+    struct slice slice = {.walk = walk, .fetched = walk};
+    tr_ref ref = TR_ARENA_NONE;
+    for (unsigned i = 0; i < FETCHED && tr_index_next(&slice.fetched, &ref); i++)
+        tr_book_fetch(&timers->book, ref);
+    return slice;
+}
+
+/* A record of the slice that the query chooses. False: the slice, or the walk, is over. */
+static bool step(const struct tr_timers *timers, const struct tr_query *query, struct slice *slice,
+                 uint64_t *cursor, struct tr_record *record)
+{
+    tr_ref ref = TR_ARENA_NONE;
+    while (tr_index_next(&slice->walk, &ref)) {
+        tr_ref next = TR_ARENA_NONE;
+        if (tr_index_next(&slice->fetched, &next))
+            tr_book_fetch(&timers->book, next);
+        uint64_t hash = tr_book_hash(tr_book_id(&timers->book, ref));
+        if (slice->looked >= SLICE && hash != *cursor) { /* all parts of an id are in one slice */
             *cursor = hash;
             return false;
         }
         *cursor = hash;
-        ++*looked;
-        if (tr_list_has(timers, *ref, query))
+        slice->looked++;
+        if (tr_list_has(timers, ref, query, record))
             return true;
     }
     *cursor = UINT64_MAX;
@@ -92,11 +114,10 @@ static bool step(struct tr_timers *timers, const struct tr_query *query, struct 
 bool tr_survey_count(struct tr_timers *timers, const struct tr_query *query, uint64_t *cursor,
                      struct tr_ahead *ahead)
 {
-    struct tr_index_walk walk = tr_index_seek(&timers->book.index, *cursor);
-    unsigned looked = 0;
-    tr_ref ref = TR_ARENA_NONE;
-    while (step(timers, query, &walk, &looked, cursor, &ref))
-        count(timers, ref, ahead);
+    struct slice slice = begin(timers, *cursor);
+    struct tr_record record;
+    while (step(timers, query, &slice, cursor, &record))
+        count(timers, &record.head, ahead);
     return *cursor != UINT64_MAX;
 }
 
@@ -104,16 +125,14 @@ bool tr_survey_next(struct tr_timers *timers, const struct tr_query *query, uint
                     struct tr_nexts *nexts)
 {
     TR_ASSERT(nexts->limit > 0 && nexts->limit <= TR_LIST_LIMIT_MAX);
-    struct tr_index_walk walk = tr_index_seek(&timers->book.index, *cursor);
-    unsigned looked = 0;
-    tr_ref ref = TR_ARENA_NONE;
-    while (step(timers, query, &walk, &looked, cursor, &ref)) {
-        struct tr_head head;
-        tr_book_head(&timers->book, ref, &head);
-        bool is_dead = (head.flags & TR_RECORD_DEAD) != 0;
-        struct tr_next next = {.due_ms = head.due_ms - (is_dead ? head.lag_ms : 0),
-                               .hash = tr_book_hash(head.key.id),
-                               .part = head.key.part};
+    struct slice slice = begin(timers, *cursor);
+    struct tr_record record;
+    while (step(timers, query, &slice, cursor, &record)) {
+        const struct tr_head *head = &record.head;
+        bool is_dead = (head->flags & TR_RECORD_DEAD) != 0;
+        struct tr_next next = {.due_ms = head->due_ms - (is_dead ? head->lag_ms : 0),
+                               .hash = tr_book_hash(head->key.id),
+                               .part = head->key.part};
         keep(nexts, &next);
     }
     return *cursor != UINT64_MAX;

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from conftest import free_port, timer_body, wait_for
+from conftest import SLOW, free_port, timer_body, wait_for
 
 
 def set_many(node, bodies):
@@ -161,3 +161,13 @@ def test_the_page_may_be_switched_off_or_only_read(nodes):
     assert only.request("DELETE", "/timers?all=yes", headers=own).status == 403
     assert only.request("GET", "/timers", headers=own).status == 200
     assert only.request("DELETE", "/timers?all=yes").status == 200  # no page
+
+
+def test_nothing_waits_for_the_loop_to_wake_by_itself(nodes):
+    """A node without work wakes about once a second: sixty answers that wait for that are a minute."""
+    node = nodes(data_dir="none").start()
+    begun = time.monotonic()
+    for path in ("/timers/ahead?scope=cluster", "/timers?sort=due&scope=cluster", "/history?scope=cluster"):
+        for _ in range(20):
+            assert node.get(path).status == 200
+    assert time.monotonic() - begun < 20 * SLOW

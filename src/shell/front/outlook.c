@@ -14,7 +14,7 @@
 
 #define MINUTE_MS     60000u
 #define AGE_MS        1000 /* younger counts are told again in any case, */
-#define AGE_TIMES     200  /* and those that are as many times younger than they took */
+#define AGE_TIMES     400  /* and those that are as many times younger than they took */
 #define LIST_MAX      ((size_t)1 << 20)
 #define PLACE_SIZE    48 /* hexadecimal digits */
 #define LINE_SIZE     8192
