@@ -6,18 +6,12 @@
 #include "cli/cluster_survey.h"
 #include "cli/plan.h"
 
-#include "proof/proof.h"
 #include "wire/address.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#define LOOK_MS   200
-#define SAY_EVERY 25 /* looks */
-#define CALM      2  /* looks in a row that must find all in place */
-#define BAR       40
 #define PLAN_KEYS 100000
 
 enum option_id {
@@ -39,26 +33,6 @@ static const struct tr_option option_table[] = {
     {NULL, false, 0},
 };
 
-static const char *role_of(const struct tr_apply *apply, const char *address)
-{
-    return !tr_apply_is_target(apply, address)   ? "leaving"
-           : tr_apply_is_staying(apply, address) ? "staying"
-                                                 : "joining";
-}
-
-/* The node whose word counts: it has the highest epoch of those that are of the cluster. */
-static const struct tr_told *find_word(const struct tr_apply *apply)
-{
-    const struct tr_told *word = NULL;
-    for (size_t i = 0; i < apply->members.count; i++) {
-        const struct tr_told *told = &apply->members.list[i].told;
-        if (told->is_reached && strcmp(told->cluster, apply->cluster) == 0 &&
-            (word == NULL || told->epoch > word->epoch))
-            word = told;
-    }
-    return word;
-}
-
 /* Another node of the cluster that one belongs to which is to join this one; NULL: of none. */
 static const char *find_other_cluster(const struct tr_apply *apply,
                                       const struct tr_cluster_member *member)
@@ -77,14 +51,14 @@ static const char *find_other_cluster(const struct tr_apply *apply,
  * in, and never be spoken with. */
 static bool has_other_rule(const struct tr_apply *apply, const struct tr_cluster_member *member)
 {
-    const struct tr_told *word = find_word(apply);
+    const struct tr_told *word = tr_apply_find_word(apply);
     return member->told.is_reached && !member->is_old && word != NULL &&
            word->has_secret != member->told.has_secret;
 }
 
 static bool check_member(const struct tr_apply *apply, const struct tr_cluster_member *member)
 {
-    bool is_joining = strcmp(role_of(apply, member->address), "joining") == 0;
+    bool is_joining = strcmp(tr_apply_role(apply, member->address), "joining") == 0;
     const char *other = find_other_cluster(apply, member);
     bool is_missed = !member->told.is_reached &&
                      (!apply->is_forced || tr_apply_is_target(apply, member->address));
@@ -140,8 +114,8 @@ static void print_plan(const struct tr_apply *apply)
     settings.strategy = "chronos@1";
     for (size_t i = 0; i < apply->members.count; i++) {
         const char *address = apply->members.list[i].address;
-        printf("%-32s %s\n", address, role_of(apply, address));
-        bool is_new = strcmp(role_of(apply, address), "joining") == 0;
+        printf("%-32s %s\n", address, tr_apply_role(apply, address));
+        bool is_new = strcmp(tr_apply_role(apply, address), "joining") == 0;
         if ((!is_new && !tr_node_list_add(&before, &settings, address)) ||
             (tr_apply_is_target(apply, address) && !tr_node_list_add(&after, &settings, address)))
             return;
@@ -177,309 +151,6 @@ static bool is_wanted(const struct tr_apply *apply)
     return false;
 }
 
-/* ---- telling the nodes ---- */
-
-/* A node that is to go is lost if it is down and that was said of it: named to leave, or not in the
- * file, with --force. It is down if nobody who stays hears it, though it may answer here. */
-static bool is_lost(const struct tr_apply *apply, const struct tr_cluster_member *member)
-{
-    bool is_named = apply->verb == TR_VERB_APPLY || tr_apply_is_named(apply, member->address);
-    bool is_heard = false;
-    for (size_t i = 0; i < apply->members.count; i++) {
-        const struct tr_told *told = &apply->members.list[i].told;
-        if (!told->is_reached || !tr_apply_is_target(apply, apply->members.list[i].address))
-            continue;
-        for (size_t k = 0; k < told->seen_count; k++)
-            is_heard |= strcmp(told->seen[k].address, member->address) == 0 &&
-                        strcmp(told->seen[k].state, "down") != 0;
-    }
-    return apply->is_forced && is_named && !is_heard;
-}
-
-/* What is to be changed of a node; NULL: nothing. */
-static const char *change_of(const struct tr_apply *apply, const struct tr_told *word,
-                             const struct tr_cluster_member *member)
-{
-    const char *now = word == NULL ? "" : tr_told_role(word, member->address);
-    const char *wanted = role_of(apply, member->address);
-    if (strcmp(wanted, "leaving") == 0 && is_lost(apply, member))
-        wanted = "lost";
-    bool is_so = strcmp(wanted, "staying") == 0 || strcmp(wanted, now) == 0 ||
-                 (strcmp(wanted, "leaving") == 0 && strcmp(now, "lost") == 0);
-    return is_so ? NULL : wanted;
-}
-
-/* What differs from the cluster as it was found, and no more: somebody else may have changed the
- * rest since. A check changes nothing. */
-static size_t write_change(const struct tr_apply *apply, bool is_check, char *text)
-{
-    const struct tr_told *word = find_word(apply);
-    size_t size =
-        (size_t)snprintf(text, TR_TARGET_TEXT, "[cluster]\n%s", is_check ? "check = yes\n" : "");
-    for (size_t i = 0; i < apply->members.count; i++) {
-        const struct tr_cluster_member *member = &apply->members.list[i];
-        const char *change = change_of(apply, word, member);
-        if (change != NULL)
-            size += (size_t)snprintf(text + size, TR_TARGET_TEXT - size, "%s = %s\n", change,
-                                     member->address);
-    }
-    return size;
-}
-
-static void write_proof(const struct tr_apply *apply, const struct tr_told *told, const char *text,
-                        size_t size, char hex[2 * TR_PROOF_SIZE + 1])
-{
-    uint8_t proof[TR_PROOF_SIZE];
-    uint8_t *oath = tr_allocate(TR_TARGET_TEXT + 1024, 1);
-    struct tr_writer out = tr_writer_on(oath, TR_TARGET_TEXT + 1024);
-    struct tr_span address = {told->node, strlen(told->node)};
-    struct tr_span secret = {apply->secret, strlen(apply->secret)};
-    tr_greeting_apply_oath(&out, address, strtoull(told->challenge, NULL, 16),
-                           (struct tr_span){text, size});
-    tr_proof(secret, (struct tr_span){(const char *)oath, out.size}, proof);
-    for (unsigned i = 0; i < TR_PROOF_SIZE; i++)
-        snprintf(hex + (size_t)2 * i, 3, "%02x", proof[i]);
-    free(oath);
-}
-
-static void say_refused(const struct tr_apply *apply, const struct tr_cluster_member *member,
-                        const struct tr_reply *reply)
-{
-    bool is_secret = reply->status == 403 && tr_reply_says(reply, "must prove");
-    if (is_secret && apply->secret[0] == '\0')
-        tr_failure(apply->command,
-                   "%s wants the cluster's secret: --secret-file, or TRYST_CLUSTER_SECRET",
-                   member->address);
-    else if (is_secret)
-        tr_failure(apply->command, "%s has another secret than the one that was given",
-                   member->address);
-    else {
-        tr_failure(apply->command, "%s refuses:", member->address);
-        tr_reply_refused(apply->command, reply);
-    }
-}
-
-static bool tell(struct tr_apply *apply, const struct tr_cluster_member *member, const char *text,
-                 size_t size, bool *has_answered)
-{
-    char *request = tr_allocate(TR_TARGET_TEXT + 1024, 1);
-    char proof[2 * TR_PROOF_SIZE + 1];
-    struct tr_told told;
-    struct tr_reply reply;
-    bool is_told = false;
-    *has_answered = false;
-    if (tr_told_ask(apply->command, member->address, true,
-                    &told)) { /* its challenge is good once */
-        write_proof(apply, &told, text, size, proof);
-        int head = snprintf(request, 1024,
-                            "PUT /cluster HTTP/1.1\r\nHost: node\r\nConnection: close\r\n"
-                            "Tryst-Proof: %s\r\nContent-Length: %zu\r\n\r\n",
-                            proof, size);
-        memcpy(request + head, text, size);
-        if (tr_node_ask(NULL, member->address, request, (size_t)head + size, &reply)) {
-            *has_answered = true;
-            is_told = reply.status == 200;
-            if (!is_told)
-                say_refused(apply, member, &reply);
-            tr_reply_free(&reply);
-        }
-        tr_told_free(&told);
-    }
-    free(request);
-    return is_told;
-}
-
-/* Whether all who are there would heed what this command says: one of them may have another
- * secret. */
-static bool check_all(struct tr_apply *apply)
-{
-    char *text = tr_allocate(TR_TARGET_TEXT, 1);
-    size_t size = write_change(apply, true, text);
-    bool is_good = true;
-    for (size_t i = 0; i < apply->members.count && is_good; i++) {
-        const struct tr_cluster_member *member = &apply->members.list[i];
-        bool has_answered = false;
-        if (!member->told.is_reached)
-            continue;
-        is_good = tell(apply, member, text, size, &has_answered);
-        if (!has_answered)
-            tr_failure(apply->command, "%s does not answer", member->address);
-    }
-    free(text);
-    return is_good;
-}
-
-/* Any member that stays may be asked; if none does, any. */
-static bool ask(struct tr_apply *apply)
-{
-    char *text = tr_allocate(TR_TARGET_TEXT, 1);
-    size_t size = write_change(apply, false, text);
-    bool is_told = false;
-    bool has_answered = false;
-    for (size_t n = 0; n < 2 * apply->members.count && !has_answered; n++) {
-        const struct tr_cluster_member *member = &apply->members.list[n % apply->members.count];
-        bool is_turn = n >= apply->members.count || tr_apply_is_staying(apply, member->address);
-        if (!is_turn || !member->is_old || !member->told.is_reached ||
-            strcmp(member->told.role, "gone") == 0)
-            continue;
-        is_told = tell(apply, member, text, size, &has_answered);
-        if (!has_answered)
-            tr_failure(apply->command, "%s does not answer", member->address);
-    }
-    free(text);
-    return is_told;
-}
-
-/* ---- waiting ---- */
-
-struct waiting {
-    unsigned looks;
-    char said[2 * TR_MEMBER_NAME + 160];
-};
-
-static void look_again(struct tr_apply *apply)
-{
-    for (size_t i = 0; i < apply->members.count; i++) {
-        struct tr_cluster_member *member = &apply->members.list[i];
-        tr_told_free(&member->told);
-        tr_told_ask(apply->command, member->address, true, &member->told);
-    }
-}
-
-/* How much of a node's work is done, in per cent; 100: all of it. */
-static unsigned done_by(const struct tr_told *told)
-{
-    bool is_done = told->is_reached && strcmp(told->state, "up") == 0 && !told->is_rebalancing &&
-                   told->to_rebalance == 0 && told->moving == 0;
-    if (is_done || !told->is_reached)
-        return is_done ? 100 : 0;
-    return told->walked < 99 ? (unsigned)told->walked : 99;
-}
-
-static void draw_bar(unsigned percent, const char *what)
-{
-    char bar[BAR + 1];
-    for (unsigned i = 0; i < BAR; i++)
-        bar[i] = i < percent * BAR / 100 ? '#' : '.';
-    bar[BAR] = '\0';
-    fprintf(stderr, "\r[%s] %3u%%  %-56s", bar, percent, what);
-    fflush(stderr);
-}
-
-/* How much has been moved, of how much, how fast, and how long the rest takes at that rate. */
-struct progress {
-    uint64_t most; /* that was seen to be left at once */
-    uint64_t begun_ms;
-};
-
-static uint64_t clock_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static uint64_t left_to_move(const struct tr_apply *apply)
-{
-    uint64_t left = 0;
-    for (size_t i = 0; i < apply->members.count; i++)
-        left += apply->members.list[i].told.to_rebalance + apply->members.list[i].told.moving;
-    return left;
-}
-
-static void write_progress(const struct tr_apply *apply, struct progress *progress, char *out,
-                           size_t size)
-{
-    uint64_t left = left_to_move(apply);
-    uint64_t now = clock_ms();
-    if (left > progress->most || progress->most == 0)
-        *progress = (struct progress){.most = left, .begun_ms = now};
-    uint64_t moved = progress->most - left;
-    uint64_t passed_ms = now - progress->begun_ms;
-    if (moved == 0 || passed_ms == 0) {
-        snprintf(out, size, left > 0 ? "%llu timers to move" : "moving what belongs elsewhere",
-                 (unsigned long long)left);
-        return;
-    }
-    double rate = (double)moved * 1000 / (double)passed_ms;
-    snprintf(out, size, "%llu of %llu timers moved, %.0f/s, %.0f s left", (unsigned long long)moved,
-             (unsigned long long)progress->most, rate, (double)left / rate);
-}
-
-static bool all_know(const struct tr_apply *apply, const struct tr_told *word)
-{
-    for (size_t i = 0; i < apply->members.count; i++) {
-        const struct tr_told *told = &apply->members.list[i].told;
-        if (told->is_reached && told->epoch != word->epoch &&
-            strcmp(told->cluster, apply->cluster) == 0)
-            return false;
-    }
-    return true;
-}
-
-/* Whom it waits for: where a bar is drawn, once; else every few seconds. */
-static void say_waiting(const struct tr_apply *apply, const struct tr_told *word, bool is_drawn,
-                        struct waiting *waiting)
-{
-    char text[2 * TR_MEMBER_NAME + 160];
-    const struct tr_cluster_member *member = tr_members_find(&apply->members, word->waits_for);
-    bool is_down = member != NULL && !member->told.is_reached;
-    if (is_down)
-        snprintf(text, sizeof text,
-                 "waiting: %s is down: bring it back, or end this and say that it is lost (tryst "
-                 "cluster leave --force)",
-                 word->waits_for);
-    else if (member == NULL || member->told.to_rebalance == 0)
-        snprintf(text, sizeof text, "waiting: %s is not done yet", word->waits_for);
-    else
-        snprintf(text, sizeof text, "waiting: %s has %llu timers to move", word->waits_for,
-                 (unsigned long long)member->told.to_rebalance);
-    waiting->looks++;
-    bool is_time = !is_drawn && waiting->looks % SAY_EVERY == 0;
-    if (word->waits_for[0] == '\0' || (!is_time && (!is_down || strcmp(text, waiting->said) == 0)))
-        return;
-    snprintf(waiting->said, sizeof waiting->said, "%s", text);
-    fprintf(stderr, is_drawn ? "\n%s\n" : "%s\n", text);
-}
-
-static unsigned percent_of(const struct tr_apply *apply)
-{
-    unsigned sum = 0;
-    for (size_t i = 0; i < apply->members.count; i++)
-        sum += done_by(&apply->members.list[i].told);
-    return sum / (unsigned)(apply->members.count + (apply->members.count == 0));
-}
-
-/* Until no change is under way, and all who are of the cluster know that. */
-static void watch(struct tr_apply *apply)
-{
-    char what[120];
-    struct progress progress = {0};
-    bool is_drawn = isatty(STDERR_FILENO) == 1;
-    unsigned calm = 0;
-    struct waiting waiting = {0};
-    struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
-    if (!is_drawn)
-        fputs("moving timers to where they belong\n", stderr);
-    while (calm < CALM) {
-        look_again(apply);
-        const struct tr_told *word = find_word(apply);
-        bool is_over = word != NULL && !word->is_changing && all_know(apply, word);
-        calm = is_over ? calm + 1 : 0;
-        if (word == NULL && ++waiting.looks % SAY_EVERY == 0)
-            fprintf(stderr, "waiting: no node of the cluster answers\n");
-        if (word != NULL && word->is_changing)
-            say_waiting(apply, word, is_drawn, &waiting);
-        write_progress(apply, &progress, what, sizeof what);
-        if (is_drawn)
-            draw_bar(is_over ? 100 : percent_of(apply), what);
-        if (calm < CALM)
-            nanosleep(&pause, NULL);
-    }
-    if (is_drawn)
-        fputc('\n', stderr);
-}
-
 /* ---- all of it ---- */
 
 /* Whether the cluster is as it shall be; or is about to be. */
@@ -504,9 +175,9 @@ static void print_end(const struct tr_apply *apply)
     for (size_t i = 0; i < apply->members.count; i++) {
         const struct tr_cluster_member *member = &apply->members.list[i];
         if (!tr_apply_is_target(apply, member->address))
-            printf(!is_lost(apply, member)   ? "%s is empty, and may be stopped\n"
-                   : member->told.is_reached ? "%s is lost to the others: stop it\n"
-                                             : "%s is down; what it alone held is lost\n",
+            printf(!tr_apply_is_lost(apply, member) ? "%s is empty, and may be stopped\n"
+                   : member->told.is_reached        ? "%s is lost to the others: stop it\n"
+                                                    : "%s is down; what it alone held is lost\n",
                    member->address);
     }
     printf("done: %zu nodes, every timer is where it belongs\n", apply->target.count);
@@ -514,8 +185,8 @@ static void print_end(const struct tr_apply *apply)
 
 static enum tr_exit follow(struct tr_apply *apply)
 {
-    watch(apply);
-    const struct tr_told *word = find_word(apply);
+    tr_apply_watch(apply);
+    const struct tr_told *word = tr_apply_find_word(apply);
     if (word == NULL || !is_as_wanted(apply, word, true))
         return tr_failure(apply->command,
                           "somebody else has changed the cluster meanwhile: 'tryst cluster status' "
@@ -528,7 +199,7 @@ static enum tr_exit carry_out(struct tr_apply *apply)
 {
     if (!tr_apply_survey(apply))
         return TR_EXIT_FAILED;
-    const struct tr_told *word = find_word(apply);
+    const struct tr_told *word = tr_apply_find_word(apply);
     if (word != NULL && is_as_wanted(apply, word, true)) {
         puts("nothing to do: the cluster is as it shall be");
         return TR_EXIT_OK;
@@ -543,11 +214,11 @@ static enum tr_exit carry_out(struct tr_apply *apply)
     fflush(stdout);
     if (apply->is_dry)
         return TR_EXIT_OK;
-    if (!check_all(apply))
+    if (!tr_apply_check_all(apply))
         return tr_failure(apply->command, "nothing was done");
     if (!is_wanted(apply))
         return TR_EXIT_FAILED;
-    if (!ask(apply))
+    if (!tr_apply_ask(apply))
         return tr_failure(apply->command, "nothing was done");
     return follow(apply);
 }

@@ -175,3 +175,22 @@ bool tr_apply_survey(struct tr_apply *apply)
                    NODES_MAX);
     return apply->members.count <= NODES_MAX;
 }
+
+const char *tr_apply_role(const struct tr_apply *apply, const char *address)
+{
+    return !tr_apply_is_target(apply, address)   ? "leaving"
+           : tr_apply_is_staying(apply, address) ? "staying"
+                                                 : "joining";
+}
+
+const struct tr_told *tr_apply_find_word(const struct tr_apply *apply)
+{
+    const struct tr_told *word = NULL;
+    for (size_t i = 0; i < apply->members.count; i++) {
+        const struct tr_told *told = &apply->members.list[i].told;
+        if (told->is_reached && strcmp(told->cluster, apply->cluster) == 0 &&
+            (word == NULL || told->epoch > word->epoch))
+            word = told;
+    }
+    return word;
+}
