@@ -42,7 +42,9 @@ bool tr_percent_decode(struct tr_span text, char plus, char *out, size_t cap, si
 {
     size_t count = 0;
     for (size_t i = 0; i < text.size; i++) {
-        char c = text.text[i] == '+' ? plus : text.text[i];
+        char c = text.text[i];
+        if (c == '+')
+            c = plus;
         if (c == '%') {
             if (text.size - i < 3 || !tr_hex_bytes((struct tr_span){text.text + i + 1, 2}, &c, 1))
                 return false;
