@@ -434,6 +434,46 @@ static void own_is_durable(struct tr_quorum *quorum, uint64_t number, uint64_t b
     go_on(quorum, operation, out);
 }
 
+/* ---- handing over ---- */
+
+static bool is_waiting_to_begin(const struct tr_quorum_operation *operation)
+{
+    return operation->is_first_read ||
+           (operation->kind == QUORUM_MODIFY && operation->attempts == 0);
+}
+
+/* A command that was not begun yet: another node may be the first now. It gets another number: what
+ * is still said to those who were asked for the first read is not about the call. */
+static void call_anew(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
+{
+    tr_quorum_renumber(quorum, operation);
+    tr_quorum_drop_pair(quorum, operation);
+    operation->kind = QUORUM_CALL;
+    operation->is_first_read = operation->has_read = operation->has_failed = false;
+    operation->look_ms = quorum->time->now_ms;
+    operation->target_count = 1;
+    operation->targets[0] = (struct tr_target){.member = TR_MEMBER_NONE, .state = TARGET_AGAIN};
+}
+
+/* The handover is over. What has waited for that, or read meanwhile, belongs to the first node that
+ * is there now, which carries out others by now; also what another node has called for, which may
+ * not have heard of that one. It goes towards the head of the list, so it comes to an end. */
+static void pass_on(struct tr_quorum *quorum)
+{
+    for (uint32_t i = quorum->active; i != NONE; i = quorum->operations[i].next) {
+        struct tr_quorum_operation *operation = &quorum->operations[i];
+        struct tr_span key;
+        if (!is_waiting_to_begin(operation) || operation->is_answered ||
+            operation->result.outcome == TR_KEY_REFUSED || !tr_quorum_key(quorum, operation, &key))
+            continue;
+        uint16_t first = first_healthy(quorum, key);
+        if (first == 0 || first == TR_MEMBER_NONE)
+            continue;
+        tr_cover(quorum->trial, RULE_MODIFIER_PASSED_ON);
+        call_anew(quorum, operation);
+    }
+}
+
 /* ---- each step ---- */
 
 static uint64_t patience_ms(const struct tr_quorum *quorum)
@@ -483,7 +523,8 @@ void tr_quorum_run(struct tr_quorum *quorum, struct tr_effects *out)
     while (tr_effects_has_room(out, 16) && tr_mail_next_durable(quorum, &number, &batch))
         own_is_durable(quorum, number, batch, out);
     tr_scan_run(quorum, out);
-    tr_handover_run(quorum);
+    if (tr_handover_run(quorum))
+        pass_on(quorum);
     if (quorum->time->now_ms < quorum->look_ms)
         return;
     quorum->look_ms = TR_NEVER;
@@ -528,39 +569,31 @@ void tr_quorum_link_lost(struct tr_quorum *quorum, uint16_t peer)
     }
 }
 
-/* A command that was not begun yet: another node may be the first now. It gets another number: what
- * is still said to those who were asked for the first read is not about the call. */
-static void call_anew(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
+/* Whoever called it calls again, by the roster as it is by then. */
+static void tell_epoch(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
 {
     struct tr_key_entry entry = {
         .kind = TR_KEYS_ANSWER,
         .operation = operation->for_operation,
         .answer = TR_ANSWER_EPOCH,
     };
-    if (operation->for_peer != 0) {
-        tr_mail_send(quorum, operation->for_peer, &entry, no_list);
-        tr_quorum_end(quorum, operation);
-        return;
-    }
-    tr_quorum_renumber(quorum, operation);
-    tr_quorum_drop_pair(quorum, operation);
-    operation->kind = QUORUM_CALL;
-    operation->is_first_read = operation->has_read = operation->has_failed = false;
-    operation->target_count = 1;
-    operation->targets[0] = (struct tr_target){.member = TR_MEMBER_NONE, .state = TARGET_AGAIN};
+    tr_mail_send(quorum, operation->for_peer, &entry, no_list);
+    tr_quorum_end(quorum, operation);
 }
 
 static void begin_anew(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
 {
     struct tr_span key;
-    bool is_modify = operation->kind == QUORUM_MODIFY;
-    bool is_waiting = operation->is_first_read || (is_modify && operation->attempts == 0);
-    bool is_refused = is_modify && operation->result.outcome == TR_KEY_REFUSED;
+    bool is_waiting = is_waiting_to_begin(operation);
+    bool is_refused =
+        operation->kind == QUORUM_MODIFY && operation->result.outcome == TR_KEY_REFUSED;
     operation->roster_id = quorum->roster_id;
     operation->look_ms = quorum->time->now_ms;
     if (is_refused) /* whoever asked is about to hear so */
         return;
-    if (is_waiting)
+    if (is_waiting && operation->for_peer != 0)
+        tell_epoch(quorum, operation);
+    else if (is_waiting)
         call_anew(quorum, operation);
     else if (operation->kind != QUORUM_CALL && tr_ring_is_there(quorum->cluster) &&
              tr_quorum_key(quorum, operation, &key))

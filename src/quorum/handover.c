@@ -59,18 +59,19 @@ static bool has_finished(const struct tr_quorum *quorum, uint16_t member)
            (peer->key_flags & TR_BEAT_KEYS_OLDER) == 0;
 }
 
-void tr_handover_run(struct tr_quorum *quorum)
+bool tr_handover_run(struct tr_quorum *quorum)
 {
     struct tr_handover *handover = &quorum->handover;
     if (!handover->is_on)
-        return;
+        return false;
     bool is_over = quorum->time->now_ms >= handover->until_ms;
     for (uint32_t i = 1; i < quorum->cluster->member_count && !is_over; i++) {
         if (!has_finished(quorum, (uint16_t)i))
-            return;
+            return false;
     }
     handover->is_on = false;
     quorum->look_ms = quorum->time->now_ms; /* what has waited begins */
+    return true;
 }
 
 tr_mono_ms tr_handover_wake_at(const struct tr_quorum *quorum)

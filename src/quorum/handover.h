@@ -7,7 +7,8 @@
  *   begun   another roster is in force, or this node or another is there or not, as far as this
  *           one has heard: it begins no such command
  *   over    all who are up have said, since they heard from this node, that they have this roster
- *           too, and have none left that they began before; or that has taken too long
+ *           too, and have none left that they began before; or that has taken too long. A command
+ *           that has waited, or was still reading, goes to the node that is the first now
  *
  * Without this two nodes would carry out commands on one key for some milliseconds, each over what
  * the other has written half way, and count twice.
@@ -21,8 +22,8 @@
 void tr_handover_begin(struct tr_quorum *quorum);
 /* Somebody has come or gone: likewise, if anybody has asked for keys to be spread. */
 void tr_handover_look(struct tr_quorum *quorum);
-/* In each step: whether it is over by now. */
-void tr_handover_run(struct tr_quorum *quorum);
+/* In each step. True: it is over, by now. */
+bool tr_handover_run(struct tr_quorum *quorum);
 /* An operation is answered, or at its end. */
 void tr_handover_answered(struct tr_quorum *quorum, struct tr_quorum_operation *operation);
 tr_mono_ms tr_handover_wake_at(const struct tr_quorum *quorum);

@@ -160,6 +160,7 @@
     X(CARRIED_OUT_AGAIN, "a command on a key is carried out again over something newer")           \
     X(MODIFIER_READ, "a command reads first, since what is here may be older")                     \
     X(MODIFIER_AWAITED, "a command waits for those of who carried them out before")                \
+    X(MODIFIER_PASSED_ON, "a command that has waited goes to the node that is the first by then") \
     X(MODIFIER_YIELDED, "of two nodes that carry out commands on one key one waits")               \
     X(STAMPED_AGAIN, "a write of a key is stamped again, above what a node has")                   \
     X(OTHER_EPOCH, "a node that is asked about a key has another roster")                          \
