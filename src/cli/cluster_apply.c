@@ -83,12 +83,11 @@ static bool check_member(const struct tr_apply *apply, const struct tr_cluster_m
              (apply->is_forced && !tr_apply_is_target(apply, member->address)))
         return true;
     else if (is_joining)
-        tr_failure(apply->command, "%s shall join and cannot be asked; start it first",
-                   member->address);
+        tr_failure(apply->command, "%s shall join, and has to answer first", member->address);
     else
         tr_failure(apply->command,
                    tr_apply_is_target(apply, member->address)
-                       ? "%s is down; bring it back first, or leave it out, with --force"
+                       ? "%s is down; bring it back first, or let it leave, too, with --force"
                        : "%s is down; bring it back first, or go on without it with --force: what "
                          "it alone holds is lost then",
                    member->address);

@@ -28,6 +28,7 @@ enum tr_exit tr_failure(const char *command, const char *format, ...)
     va_list arguments;
     if (command == NULL)
         return TR_EXIT_FAILED;
+    fflush(stdout); /* what it is about comes first, also in a pipe for both */
     fprintf(stderr, "tryst %s: ", command);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
@@ -77,7 +78,8 @@ static int connect_to(const char *command, const char *address, time_t patience_
     const char *why = NULL;
     if (file >= 0 && tr_credentials_ca() != NULL &&
         !tr_secure_begin(file, host, tr_credentials_ca(), &why)) {
-        tr_failure(command, "no TLS with %s: %s", address, why);
+        tr_failure(command, "no TLS with %s: %s (checked by %s)", address, why,
+                   tr_credentials_ca());
         close(file);
         return -1;
     }

@@ -36,7 +36,8 @@ struct asked {
     uint64_t limit;
     bool is_json;
     bool follows;
-    char last[160]; /* the newest that was printed: its instant, id and attempt */
+    bool has_lacked; /* nodes, when it last looked; that was said */
+    char last[160];  /* the newest that was printed: its instant, id and attempt */
 };
 
 /* A pop of the node's JSON; spans as they are written there. */
@@ -52,13 +53,14 @@ struct shown {
     struct tr_span attempts;
     struct tr_span status;
     struct tr_span error;
+    struct tr_span node;
 };
 
 static bool read_pop(struct tr_span all, struct shown *shown)
 {
     static const struct tr_span none = {"", 0};
     struct tr_json json;
-    *shown = (struct shown){all, none, none, none, none, none, none, none, none, none, none};
+    *shown = (struct shown){all, none, none, none, none, none, none, none, none, none, none, none};
     tr_json_init(&json, (char *)(uintptr_t)all.text, all.size);
     if (tr_json_next(&json) != TR_JSON_OBJECT)
         return false;
@@ -74,6 +76,7 @@ static bool read_pop(struct tr_span all, struct shown *shown)
                              : tr_span_equals(name, TR_SPAN("attempts"))        ? &shown->attempts
                              : tr_span_equals(name, TR_SPAN("status"))          ? &shown->status
                              : tr_span_equals(name, TR_SPAN("error"))           ? &shown->error
+                             : tr_span_equals(name, TR_SPAN("node"))            ? &shown->node
                                                                                 : NULL;
         enum tr_json_token token = tr_json_next(&json);
         if (to != NULL && (token == TR_JSON_STRING || token == TR_JSON_NUMBER))
@@ -105,13 +108,18 @@ static void print_pop(const struct asked *asked, const struct shown *shown, cons
            (int)shown->attempts.size, shown->attempts.text);
     if (tr_span_equals(shown->attempts, TR_SPAN("1"))) /* a retry is when it is wanted */
         printf(", %.*s ms late", (int)shown->late.size, shown->late.text);
-    printf(", to %.*s\n", (int)shown->uri.size, shown->uri.text);
+    printf(", to %.*s", (int)shown->uri.size, shown->uri.text);
+    printf(shown->node.size > 0 ? ", by %.*s\n" : "%.*s\n", (int)shown->node.size,
+           shown->node.text);
 }
 
 /* The pops of a page, newest first, are printed oldest first; those that were printed before are
  * not. */
-static void print_page(struct asked *asked, struct tr_span body)
+static void print_page(struct asked *asked, const struct tr_reply *reply)
 {
+    struct tr_span body = reply->body;
+    bool is_whole =
+        tr_reply_says(reply, "\"nodes-unheard\":0") || !tr_reply_says(reply, "nodes-unheard");
     struct tr_span pops[FOLLOW_MOST];
     struct tr_json json;
     size_t count = 0;
@@ -150,6 +158,10 @@ static void print_page(struct asked *asked, struct tr_span body)
     }
     free(copy);
     fflush(stdout);
+    if (!is_whole && !asked->has_lacked)
+        tr_failure("pops", "some nodes do not answer: what they made is not shown; 'tryst cluster "
+                           "status' names them");
+    asked->has_lacked = !is_whole;
 }
 
 static enum tr_exit look(struct asked *asked)
@@ -168,7 +180,7 @@ static enum tr_exit look(struct asked *asked)
     if (reply.status != 200)
         status = tr_reply_refused("pops", &reply);
     else
-        print_page(asked, reply.body);
+        print_page(asked, &reply);
     tr_reply_free(&reply);
     return status;
 }

@@ -135,7 +135,8 @@ static void print_next(const struct tr_facts *facts)
     printf("%.*s, in %s, number ", (int)at.size, at.text, in);
     print_text(tr_fact_value(facts, "sequence-number"), CELL_MAX);
     if (tr_fact_number(facts, "attempts") > 0)
-        printf(", after %" PRIu64 " attempts", tr_fact_number(facts, "attempts"));
+        printf(", after %" PRIu64 " attempt%s", tr_fact_number(facts, "attempts"),
+               tr_fact_number(facts, "attempts") == 1 ? "" : "s");
     putchar('\n');
     if (!is_dead)
         print_all(facts, "and then", "next-pops", 1);

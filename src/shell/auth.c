@@ -71,6 +71,10 @@ static unsigned read_file(struct tr_auth *auth, const char *path)
         tr_say(TR_ERROR, "[auth] tokens-file %s: %s", path, strerror(errno));
     else
         faults = read_lines(auth, path, (struct tr_span){text, size});
+    if (text != NULL && faults == 0 && auth->count == 0) {
+        tr_say(TR_ERROR, "[auth] tokens-file %s has no token: nobody could ask for anything", path);
+        faults = 1;
+    }
     free(text);
     if (file >= 0)
         close(file);

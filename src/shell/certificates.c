@@ -11,28 +11,51 @@
 #define DAYS_SAID  14u
 #define NEVER_SAID UINT64_MAX
 
-/* Of what other nodes will hold against it. */
-static void say_doubts(const struct tr_certificates *certificates, const struct tr_config *config)
+static bool has_expired(const struct tr_certificates *certificates)
 {
-    char host[TR_HOST_MAX];
+    return (uint64_t)time(NULL) >= certificates->expires_s;
+}
+
+static bool bears_own_address(const struct tr_certificates *certificates,
+                              const struct tr_config *config, char host[TR_HOST_MAX])
+{
     uint16_t port = 0;
     struct tr_span name = {config->localhost, strlen(config->localhost)};
-    if (config->tls_peers == TR_TLS_OFF)
-        return;
-    const char *doubt = tr_tls_context_doubt(certificates->client);
+    return config->tls_peers == TR_TLS_OFF || tr_address_split(name, host, &port) != NULL ||
+           tr_tls_context_bears(certificates->client, host);
+}
+
+/* What others will hold against it. Returns how much of that cannot be meant. */
+static unsigned say_doubts(const struct tr_certificates *certificates,
+                           const struct tr_config *config, enum tr_level level)
+{
+    char host[TR_HOST_MAX];
+    unsigned doubts = 0;
+    bool is_over = has_expired(certificates);
+    const char *doubt = config->tls_peers == TR_TLS_OFF || is_over
+                            ? NULL
+                            : tr_tls_context_doubt(certificates->client);
     if (doubt != NULL)
         tr_say(TR_WARNING, "[tls] cert %s is refused by nodes that check it by %s: %s",
                config->tls_cert, config->tls_ca[0] != '\0' ? config->tls_ca : "the system's",
                doubt);
-    if (tr_address_split(name, host, &port) == NULL &&
-        !tr_tls_context_bears(certificates->client, host))
-        tr_say(TR_WARNING,
+    if (is_over) {
+        tr_say(level, "[tls] cert %s has expired: clients and nodes that check it refuse this one",
+               config->tls_cert);
+        doubts++;
+    }
+    if (!bears_own_address(certificates, config, host)) {
+        tr_say(level,
                "[tls] cert %s does not bear %s, by which other nodes know this one: they refuse "
                "it; make one with that as subjectAltName",
                config->tls_cert, host);
+        doubts++;
+    }
+    return doubts;
 }
 
-unsigned tr_certificates_load(struct tr_certificates *certificates, const struct tr_config *config)
+unsigned tr_certificates_load(struct tr_certificates *certificates, const struct tr_config *config,
+                              bool is_start)
 {
     struct tr_tls_files files = {config->tls_cert, config->tls_key, config->tls_ca};
     *certificates = (struct tr_certificates){.said_days = NEVER_SAID};
@@ -45,8 +68,12 @@ unsigned tr_certificates_load(struct tr_certificates *certificates, const struct
         return 1;
     }
     certificates->expires_s = tr_tls_context_expires_s(certificates->client);
-    say_doubts(certificates, config);
-    return 0;
+    certificates->said_days = has_expired(certificates) ? 0 : NEVER_SAID;
+    unsigned doubts = say_doubts(certificates, config, is_start ? TR_WARNING : TR_ERROR);
+    if (is_start || doubts == 0)
+        return 0;
+    tr_certificates_free(certificates);
+    return doubts;
 }
 
 void tr_certificates_free(struct tr_certificates *certificates)

@@ -2,8 +2,9 @@
 /*
  * What this node shows of itself by TLS, and by what it checks others: the files of `[tls]`.
  *
- * A certificate that others will refuse is no fault: a node that is left alone still pops its
- * timers. But it is said, before the others say it.
+ * A certificate that others will refuse does not keep a node from starting: one that is left alone
+ * still pops its timers. But it is said, before the others say it; and a reload, which has a better
+ * one, does not take it.
  *
  * Owns: the contexts of which connections are made.
  */
@@ -20,8 +21,10 @@ struct tr_certificates {
     uint64_t said_days;            /* that were left when its end was last told of */
 };
 
-/* Returns how many faults there were, each of which was said; then there is nothing to free. */
-unsigned tr_certificates_load(struct tr_certificates *certificates, const struct tr_config *config);
+/* Returns how many faults there were, each of which was said; then there is nothing to free. A
+ * certificate that has expired, or bears another address, is a fault unless `is_start`. */
+unsigned tr_certificates_load(struct tr_certificates *certificates, const struct tr_config *config,
+                              bool is_start);
 
 /* Connections that were made of them go on. */
 void tr_certificates_free(struct tr_certificates *certificates);

@@ -564,7 +564,7 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
     daemon->streams.owner = daemon;
     daemon->streams.on_refused = say_tls;
     if (tr_auth_load(&daemon->auth, config) > 0 ||
-        tr_certificates_load(&daemon->certificates, config) > 0 || !open_parts(daemon) ||
+        tr_certificates_load(&daemon->certificates, config, true) > 0 || !open_parts(daemon) ||
         !recover(daemon)) {
         if (daemon->disk != NULL)
             tr_disk_forsake(daemon->disk);

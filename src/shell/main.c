@@ -238,11 +238,11 @@ static bool write_pidfile(const char *path)
 }
 
 /* What is read at a start, and can be wrong, is read here, too. */
-static int check(const struct tr_config *config)
+static int check(const struct tr_config *config, unsigned faults)
 {
     struct tr_auth auth;
     struct tr_certificates certificates;
-    unsigned faults = tr_auth_load(&auth, config) + tr_certificates_load(&certificates, config);
+    faults += tr_auth_load(&auth, config) + tr_certificates_load(&certificates, config, false);
     if (faults > 0)
         return 2;
     tr_certificates_watch(&certificates, tr_clock_us(CLOCK_REALTIME) / 1000000);
@@ -271,10 +271,11 @@ int main(int argc, char **argv)
         return 2;
     }
     set_original_paths(&arguments.sources);
-    if (tr_config_load(&config, &arguments.sources) > 0)
-        return 2;
+    unsigned faults = tr_config_load(&config, &arguments.sources);
     if (arguments.checks_only)
-        return check(&config);
+        return check(&config, faults);
+    if (faults > 0)
+        return 2;
     bool has_folder = config.log_folder[0] != '\0';
     if (!tr_say_setup((enum tr_level)config.log_level, config.log_json,
                       has_folder ? config.log_folder : NULL)) {

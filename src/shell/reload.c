@@ -20,14 +20,12 @@ struct loaded {
 static unsigned load(struct loaded *next, const struct tr_config_sources *sources)
 {
     unsigned faults = tr_config_load(&next->config, sources);
-    if (faults > 0)
-        return faults;
-    unsigned auth_faults = tr_auth_load(&next->auth, &next->config);
-    unsigned faults_of_certificates = tr_certificates_load(&next->certificates, &next->config);
-    faults = auth_faults + faults_of_certificates;
-    if (faults > 0 && auth_faults == 0)
+    unsigned of_auth = tr_auth_load(&next->auth, &next->config);
+    unsigned of_certificates = tr_certificates_load(&next->certificates, &next->config, false);
+    faults += of_auth + of_certificates;
+    if (faults > 0 && of_auth == 0)
         tr_auth_free(&next->auth);
-    if (faults > 0 && faults_of_certificates == 0)
+    if (faults > 0 && of_certificates == 0)
         tr_certificates_free(&next->certificates);
     return faults;
 }
@@ -37,6 +35,8 @@ static void replace_auth(struct tr_daemon *daemon, struct tr_auth *next)
     if (daemon->auth.is_on && !next->is_on)
         tr_say(TR_WARNING, "[auth] tokens-file is gone from the configuration: whoever reaches "
                            "this node may read, set and cancel everything");
+    else if (next->is_on)
+        tr_say(TR_STATUS, "%u token%s in force", next->count, next->count == 1 ? " is" : "s are");
     tr_auth_replace(&daemon->auth, next);
     tr_allow_reloaded(daemon->server);
 }

@@ -57,13 +57,21 @@ void tr_tls_context_free(struct tr_tls_context *context)
 
 /* ---- of nodes ---- */
 
+/* `hint` says in words what OpenSSL says in its own. */
 static struct tr_tls_context *refuse(struct tr_tls_context *context, const char *key,
-                                     const char *file)
+                                     const char *file, const char *hint)
 {
     char why[256];
-    ERR_error_string_n(ERR_get_error(), why, sizeof why);
+    unsigned long code = ERR_get_error();
+    bool is_other =
+        ERR_GET_LIB(code) == ERR_LIB_X509 && ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH;
+    ERR_error_string_n(code, why, sizeof why);
     ERR_clear_error();
-    tr_say(TR_ERROR, "[tls] %s %s cannot be used: %s", key, file, why);
+    if (is_other)
+        tr_say(TR_ERROR, "[tls] %s %s cannot be used: it does not belong to the certificate", key,
+               file);
+    else
+        tr_say(TR_ERROR, "[tls] %s %s cannot be used: it %s (%s)", key, file, hint, why);
     tr_tls_context_free(context);
     return NULL;
 }
@@ -83,12 +91,13 @@ static struct tr_tls_context *make(const struct tr_tls_files *files, const SSL_M
                                           SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(context->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS);
     if (SSL_CTX_use_certificate_chain_file(context->ssl, files->cert) != 1)
-        return refuse(context, "cert", files->cert);
+        return refuse(context, "cert", files->cert, "is no certificate in PEM, or cannot be read");
     if (SSL_CTX_use_PrivateKey_file(context->ssl, files->key, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(context->ssl) != 1)
-        return refuse(context, "key", files->key);
+        return refuse(context, "key", files->key, "is no private key in PEM, or cannot be read");
     if (files->ca[0] != '\0' && SSL_CTX_load_verify_locations(context->ssl, files->ca, NULL) != 1)
-        return refuse(context, "client-ca", files->ca);
+        return refuse(context, "client-ca", files->ca,
+                      "has no certificates in PEM, or cannot be read");
     return context;
 }
 
@@ -115,7 +124,7 @@ struct tr_tls_context *tr_tls_context_client(const struct tr_tls_files *files)
         return NULL;
     SSL_CTX_set_verify(context->ssl, SSL_VERIFY_PEER, NULL);
     if (files->ca[0] == '\0' && SSL_CTX_set_default_verify_paths(context->ssl) != 1)
-        return refuse(context, "client-ca", "of the system");
+        return refuse(context, "client-ca", "of the system", "cannot be read");
     return context;
 }
 

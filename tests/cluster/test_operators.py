@@ -291,7 +291,7 @@ def test_a_node_without_the_secret_is_not_taken_in(cluster, tmp_path):
     assert nodes[0].json("/cluster")["changing"] is False
     new.stop()
     gone = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    assert gone.returncode == 1 and "Connection refused" in gone.stderr and "shall join and cannot be asked" in gone.stderr, gone
+    assert gone.returncode == 1 and "Connection refused" in gone.stderr and "shall join, and has to answer first" in gone.stderr, gone
     (new.folder / "chronos_shared.conf").write_text(shared)
     new.start()
     joined = subprocess.run(words, capture_output=True, text=True, timeout=60)

@@ -196,11 +196,15 @@ def test_the_configuration_is_checked_with_its_files(authority, tmp_path):
     stranger = Authority(tmp_path / "strange").sign("stranger", "127.0.0.1")
     late, late_key = authority.sign("late", "127.0.0.1", days=3)
     ended, ended_key = authority.sign("ended", "127.0.0.1", days=-1)
-    for pair, said in (((other, other_key), "does not bear 127.0.0.1"), (stranger, "unable to get local issuer certificate"), ((late, late_key), "expires at 20"), ((ended, ended_key), "has expired")):
+    for pair, wanted, said in (((other, other_key), 2, "does not bear 127.0.0.1"), (stranger, 0, "unable to get local issuer certificate"), ((late, late_key), 0, "expires at 20"), ((ended, ended_key), 2, "has expired")):
         status, words = check_config(authority, tmp_path, lines.format(*pair, authority.cert))
-        assert status == 0 and said in words, words
+        assert status == wanted and words.count(said) == 1, words
     status, words = check_config(authority, tmp_path, lines.format(good, other_key, authority.cert))
-    assert status == 2 and "cannot be used" in words
+    assert status == 2 and "it does not belong to the certificate" in words
+    half = tmp_path / "half.key"
+    half.write_text(key.read_text()[:100])
+    status, words = check_config(authority, tmp_path, lines.format(good, half, authority.cert) + "[http]\nbind-prt = 1\n", "# none")
+    assert status == 2 and all(said in words for said in ("is no private key in PEM", "has no token", "bind-prt")), words
     status, words = check_config(authority, tmp_path, lines.format(good, key, authority.cert), "x fly sha256:" + "0" * 64)
     assert status == 2 and "a scope is read" in words
 
@@ -218,9 +222,19 @@ def test_a_reload_is_whole_or_nothing(nodes, authority, tmp_path):
     wait_for(lambda: "the new configuration has 1 fault; the one before stays in force" in node.log(), 5, "a word on it")
     assert "is in force" not in node.log() and node.get("/timers").status == 401
     assert node.metrics()["tryst_tls_expires_timestamp_seconds"] - time.time() > 29 * 86400
-    (tmp_path / "tokens").write_text("")
+    # Nor one that has expired, while there is a better one.
+    (tmp_path / "tokens").write_text("y read sha256:" + "1" * 64 + "\n")
+    (tmp_path / "good.pem").write_text((authority.folder / "next.pem").read_text())
+    shutil.copy(authority.sign("gone", "127.0.0.1", days=-1)[0], authority.folder / "next.pem")
+    shutil.copy(authority.folder / "next.key", tmp_path / "good.key")
+    shutil.copy(authority.folder / "gone.key", authority.folder / "next.key")
     node.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: "is in force" in node.log() and "expires at" in node.log(), 5, "a word on it")
+    wait_for(lambda: "next.pem has expired" in node.log() and node.log().count("stays in force") == 2, 5, "a word on it")
+    assert node.metrics()["tryst_tls_expires_timestamp_seconds"] - time.time() > 29 * 86400
+    shutil.copy(tmp_path / "good.pem", authority.folder / "next.pem")
+    shutil.copy(tmp_path / "good.key", authority.folder / "next.key")
+    node.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "is in force" in node.log() and "expires at" in node.log() and "1 token is in force" in node.log(), 5, "a word on it")
     assert node.metrics()["tryst_tls_expires_timestamp_seconds"] - time.time() < 4 * 86400 and node.metrics()["tryst_config_faults"] == 0
     node.config.write_text(node.config.read_text().replace("tokens-file", "# tokens-file"))
     node.process.send_signal(signal.SIGHUP)

@@ -395,7 +395,7 @@ const char *tr_allow_command(struct tr_connection *connection, const char *flags
     if (rights == NULL || !rights->is_known)
         return "NOAUTH Authentication required.";
     if (is_operator && !rights->is_admin)
-        return "NOPERM this token may not do what operators do";
+        return "NOPERM this token may not do what operators do: its scope lacks admin";
     if (has_flag(flags, "readonly") && !rights->reads)
         return "NOPERM this token may not read";
     if (has_flag(flags, "write") && !rights->writes)

@@ -13,8 +13,9 @@
 #include <string.h>
 
 #define MINUTE_MS     60000u
-#define AGE_MS        1000 /* younger counts are told again in any case, */
-#define AGE_TIMES     400  /* and those that are as many times younger than they took */
+#define AGE_MS        1000    /* younger counts are told again in any case, */
+#define AGE_TIMES     400     /* and so are those that are as many times younger than they took, */
+#define AGE_MOST_MS   180000u /* up to here */
 #define LIST_MAX      ((size_t)1 << 20)
 #define PLACE_SIZE    48 /* hexadecimal digits */
 #define LINE_SIZE     8192
@@ -144,16 +145,34 @@ static void ask_others_ahead(struct tr_outlook *outlook)
     tr_tour_begin(&outlook->tour, outlook->asks_others);
 }
 
-/* Counts that were made a moment ago, of the same stretches of time. */
-static bool is_known(const struct tr_server *server, const struct tr_outlook *outlook)
+/* Whether what was counted last is not too old to be told again. */
+static bool is_fresh(const struct tr_server *server)
 {
     const struct tr_counted *counted = &server->counted;
-    tr_wall_ms from_ms = outlook->ahead.from_ms;
-    if (outlook->tour.rights.narrow.count > 0)
-        return false; /* it is of all timers */
     uint64_t age_ms = uv_now(&server->daemon->loop) - counted->at_ms;
-    return counted->at_ms > 0 && counted->ahead.from_ms == from_ms &&
+    return counted->at_ms > 0 && age_ms < AGE_MOST_MS &&
            (age_ms < AGE_MS || age_ms * 1000 < AGE_TIMES * counted->took_us);
+}
+
+/* It is of the same stretches of time, and of all timers. */
+static bool is_known(const struct tr_server *server, const struct tr_outlook *outlook)
+{
+    return outlook->tour.rights.narrow.count == 0 && is_fresh(server) &&
+           server->counted.ahead.from_ms == outlook->ahead.from_ms;
+}
+
+/* Unless it is asked for, from this minute on, or from the one in which it was counted last: a new
+ * minute alone is no reason to count anew. */
+static tr_wall_ms choose_from(const struct tr_server *server)
+{
+    tr_wall_ms now_ms = (server->daemon->now_us + server->daemon->wall_base_us) / 1000;
+    tr_wall_ms wanted_ms = server->route.from_ms;
+    tr_wall_ms counted_ms = server->counted.ahead.from_ms;
+    if (wanted_ms == 0 && is_fresh(server) && counted_ms <= now_ms &&
+        now_ms - counted_ms < MINUTE_MS + AGE_MOST_MS)
+        return counted_ms;
+    wanted_ms = wanted_ms > 0 ? wanted_ms : now_ms;
+    return wanted_ms - wanted_ms % MINUTE_MS;
 }
 
 static void on_again(uv_timer_t *timer)
@@ -177,11 +196,9 @@ void tr_ahead_begin(struct tr_connection *connection, uint16_t number)
     struct tr_outlook *outlook = begin(connection, number);
     if (outlook == NULL)
         return;
-    tr_wall_ms now_ms = (server->daemon->now_us + server->daemon->wall_base_us) / 1000;
-    tr_wall_ms from_ms = server->route.from_ms > 0 ? server->route.from_ms : now_ms;
     outlook->tour.hear = hear_ahead;
     outlook->tour.finish = finish_ahead;
-    outlook->ahead.from_ms = from_ms - from_ms % MINUTE_MS;
+    outlook->ahead.from_ms = choose_from(server);
     outlook->query.wants_any = true;
     enqueue(server, outlook);
 }

@@ -4,8 +4,9 @@
  * over all timers of a node, a slice in each turn of the loop, and put together what others have
  * found.
  *
- * What was counted is kept, and told again, until it is as old as 400 times what counting it took:
- * whoever looks on, and however many do, it takes at most a quarter of a percent of a core.
+ * What was counted is kept, and told again, until it is as old as 400 times what counting it took,
+ * three minutes at most: whoever looks on, and however many do, that takes about a quarter of a
+ * percent of a core.
  *
  * Owns:    the walks under way, the last counts.
  */

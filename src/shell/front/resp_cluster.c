@@ -26,7 +26,8 @@ bool tr_resp_may_operate(struct tr_resp_call *call)
     if (call->session->is_operator)
         return true;
     if (call->daemon->auth.is_on && (rights == NULL || !rights->is_admin)) {
-        tr_resp_put_error(call->out, "NOPERM this token may not do what operators do");
+        tr_resp_put_error(call->out,
+                          "NOPERM this token may not do what operators do: its scope lacks admin");
         return false;
     }
     if (getpeername(call->connection->stream.file, (struct sockaddr *)&address, &size) == 0 &&

@@ -116,18 +116,21 @@ struct told {
     size_t size;
 };
 
-static void answer(struct tr_connection *connection, uint16_t number, const char *list, size_t size)
+static void answer(struct tr_connection *connection, const struct told *told)
 {
     struct tr_server *server = connection->server;
-    struct tr_span end = TR_SPAN("]}\n");
     static const char head[] = "{\"pops\":[";
-    char *body = malloc(sizeof head - 1 + size);
+    char *body = malloc(sizeof head + told->size);
+    char end[64] = "]}\n";
     if (body == NULL)
         abort();
     memcpy(body, head, sizeof head - 1);
-    memcpy(body + sizeof head - 1, list, size);
-    tr_answer_json(&server->answer, (struct tr_span){body, sizeof head - 1 + size}, end);
-    tr_render(connection, number);
+    memcpy(body + sizeof head - 1, told->list, told->size);
+    if (told->tour.asks_others)
+        snprintf(end, sizeof end, "],\"nodes-unheard\":%u}\n", told->tour.unheard);
+    tr_answer_json(&server->answer, (struct tr_span){body, sizeof head - 1 + told->size},
+                   (struct tr_span){end, strlen(end)});
+    tr_render(connection, told->tour.number);
     free(body);
 }
 
@@ -181,7 +184,7 @@ static void finish(struct tr_tour *tour, struct tr_connection *connection)
 {
     struct told *told = (struct told *)tour;
     if (connection != NULL)
-        answer(connection, tour->number, told->list, told->size);
+        answer(connection, told);
     free(told->list);
     free(told);
 }
