@@ -439,13 +439,20 @@ void tr_exchange_all_anew(struct tr_quorum *quorum)
     }
 }
 
+/* Under this roster, and nothing that the other is known to have missed since is left to be sent. */
+static bool has_all(const struct tr_quorum *quorum, uint32_t member)
+{
+    const struct tr_exchange *exchange = &quorum->exchanges[member];
+    return exchange->done_id == quorum->roster_id && !exchange->is_missed &&
+           exchange->begun_id == 0;
+}
+
 bool tr_exchange_is_through(const struct tr_quorum *quorum)
 {
     if (quorum->cluster->members[0].role == TR_ROLE_NONE)
         return true; /* it holds nothing with others */
     for (uint32_t i = 1; i < quorum->cluster->member_count; i++) {
-        if (quorum->cluster->members[i].role != TR_ROLE_NONE &&
-            quorum->exchanges[i].done_id != quorum->roster_id)
+        if (quorum->cluster->members[i].role != TR_ROLE_NONE && !has_all(quorum, i))
             return false;
     }
     return true;
