@@ -144,12 +144,20 @@ static void put_uptime(struct row *row, uint64_t seconds)
              (unsigned long long)(seconds / units[i].seconds), units[i].unit);
 }
 
+/* It cannot be asked from here, and others hear it. */
+static bool is_hidden(const struct tr_cluster_members *members,
+                      const struct tr_cluster_member *member)
+{
+    const struct tr_seen *seen = seen_by_others(members, member->address);
+    return !member->told.is_reached && seen != NULL && strcmp(seen->state, "up") == 0;
+}
+
 /* One that cannot be asked, as others see it. */
 static void fill_unreached(const struct tr_cluster_members *members,
                            const struct tr_cluster_member *member, struct row *row)
 {
     const struct tr_seen *seen = seen_by_others(members, member->address);
-    bool is_up = seen != NULL && strcmp(seen->state, "up") == 0;
+    bool is_up = is_hidden(members, member);
     snprintf(row->cells[COLUMN_ROLE], TR_MEMBER_NAME, "%s", seen == NULL ? "?" : seen->role);
     snprintf(row->cells[COLUMN_STATE], TR_MEMBER_NAME, "%s",
              is_up ? "UNREACHABLE from here, though the others hear it" : "DOWN");
@@ -255,6 +263,7 @@ static void print_rows(const struct tr_cluster_members *members)
 
 struct summary {
     size_t down;
+    size_t hidden; /* from here: the others hear them */
     size_t starting;
     size_t deaf; /* pairs that do not hear each other, though both answer here */
     bool is_other;
@@ -279,7 +288,9 @@ static struct summary summarize(const struct tr_cluster_members *members)
         const struct tr_told *told = &members->list[i].told;
         const struct tr_seen *others = seen_by_others(members, members->list[i].address);
         bool has_left = others != NULL && strcmp(others->role, "gone") == 0;
-        summary.down += !told->is_reached && !has_left;
+        bool is_unseen = is_hidden(members, &members->list[i]);
+        summary.hidden += is_unseen && !has_left;
+        summary.down += !told->is_reached && !is_unseen && !has_left;
         summary.starting += told->is_reached && strcmp(told->state, "up") != 0;
         summary.is_rebalancing |= told->is_rebalancing || told->are_keys_moving;
         summary.has_keys |= told->keys > 0;
@@ -295,8 +306,8 @@ static struct summary summarize(const struct tr_cluster_members *members)
 
 static bool is_well(const struct summary *summary)
 {
-    return summary->down + summary->starting + summary->deaf == 0 && !summary->is_other &&
-           !summary->is_changing;
+    return summary->down + summary->hidden + summary->starting + summary->deaf == 0 &&
+           !summary->is_other && !summary->is_changing;
 }
 
 static void print_deaf(const struct tr_cluster_members *members)
@@ -359,6 +370,15 @@ static void print_waiting(const struct tr_cluster_members *members)
     }
 }
 
+static void print_hidden(const struct tr_cluster_members *members)
+{
+    for (size_t i = 0; i < members->count; i++) {
+        if (is_hidden(members, &members->list[i]))
+            printf("%s is up for the others, and cannot be asked from here: %s\n",
+                   members->list[i].address, members->list[i].told.why);
+    }
+}
+
 static void print_verdict(const struct tr_cluster_members *members, const struct summary *summary)
 {
     if (summary->down > 0)
@@ -387,6 +407,7 @@ static void print_text(const struct tr_cluster_members *members, const struct su
     print_deaf(members);
     print_behind(members);
     print_waiting(members);
+    print_hidden(members);
     print_verdict(members, summary);
 }
 
@@ -408,7 +429,9 @@ static void print_json(const struct tr_cluster_members *members, const struct su
         fputs(i > 0 ? ",{\"address\":" : "{\"address\":", stdout);
         tr_json_string(stdout, address, strlen(address));
         if (!told->is_reached) {
-            fputs(",\"state\":\"down\"}", stdout);
+            fputs(is_hidden(members, &members->list[i]) ? ",\"state\":\"unreachable\"}"
+                                                        : ",\"state\":\"down\"}",
+                  stdout);
             continue;
         }
         printf(",\"state\":\"%s\",\"role\":\"%s\",\"view\":\"%s\",\"held\":%llu,"

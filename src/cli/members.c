@@ -154,12 +154,17 @@ bool tr_told_ask(const char *command, const char *address, bool is_quiet, struct
     struct tr_reply reply;
     struct tr_json json;
     *told = (struct tr_told){0};
-    if (!tr_node_ask(is_quiet ? NULL : command, address, request, sizeof request - 1, &reply))
+    const char *heard_by = is_quiet ? NULL : command;
+    if (!tr_node_ask(heard_by, address, request, sizeof request - 1, &reply)) {
+        snprintf(told->why, sizeof told->why, "%.300s", tr_failure_last());
         return false;
+    }
     tr_json_init(&json, (char *)(uintptr_t)reply.body.text, reply.body.size);
     told->is_reached = reply.status == 200 && read_told(&json, told);
-    if (!told->is_reached && !is_quiet)
-        tr_reply_strange(command, address, &reply);
+    if (!told->is_reached) {
+        tr_reply_strange(heard_by, address, &reply);
+        snprintf(told->why, sizeof told->why, "%.300s", tr_failure_last());
+    }
     tr_reply_free(&reply);
     return told->is_reached;
 }

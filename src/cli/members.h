@@ -24,6 +24,7 @@ struct tr_seen {
 /* What a node says of itself and of the others. */
 struct tr_told {
     bool is_reached;
+    char why[320]; /* it is not reached */
     char node[TR_MEMBER_NAME];
     char role[16];
     char state[32];

@@ -23,17 +23,23 @@
 #define LIST_PATIENCE_S 2 /* with one of several nodes, before the next is tried */
 #define ADDRESS_MAX     300
 
+static char last_failure[4096];
+
+const char *tr_failure_last(void)
+{
+    return last_failure;
+}
+
 enum tr_exit tr_failure(const char *command, const char *format, ...)
 {
     va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(last_failure, sizeof last_failure, format, arguments);
+    va_end(arguments);
     if (command == NULL)
         return TR_EXIT_FAILED;
     fflush(stdout); /* what it is about comes first, also in a pipe for both */
-    fprintf(stderr, "tryst %s: ", command);
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
+    fprintf(stderr, "tryst %s: %s\n", command, last_failure);
     return TR_EXIT_FAILED;
 }
 

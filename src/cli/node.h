@@ -38,5 +38,7 @@ enum tr_exit tr_reply_strange(const char *command, const char *address,
 
 /* Prints `tryst COMMAND: message`, or nothing for NULL, and returns TR_EXIT_FAILED. */
 TR_PRINTF(2, 3) enum tr_exit tr_failure(const char *command, const char *format, ...);
+/* The message, of the last one. */
+const char *tr_failure_last(void);
 
 #endif

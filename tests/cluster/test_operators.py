@@ -296,3 +296,15 @@ def test_a_node_without_the_secret_is_not_taken_in(cluster, tmp_path):
     new.start()
     joined = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert joined.returncode == 0, joined
+
+
+def test_a_node_that_cannot_be_asked_is_not_called_down(cluster):
+    nodes = cluster.start(3)
+    (nodes[1].folder / "chronos_shared.conf").write_text(cluster.shared + nodes[1].tls("accept") + "clients = require\n")
+    nodes[1].signal(signal.SIGHUP)
+    wait_for(lambda: "is in force" in nodes[1].log(), 10, "it is read")
+    status, said = tryst("cluster", "status", "--node", nodes[0].address)
+    assert status == 1 and f"{nodes[1].address} is up for the others, and cannot be asked from here" in said and "speaks TLS" in said, said
+    assert "down" not in said
+    status, said = tryst("cluster", "status", "--node", nodes[0].address, "--json")
+    assert status == 1 and [node["state"] for node in json.loads(said)["nodes"]] == ["up", "unreachable", "up"], said
