@@ -439,7 +439,7 @@ void tr_exchange_all_anew(struct tr_quorum *quorum)
     }
 }
 
-/* Under this roster, and nothing that the other is known to have missed since is left to be sent. */
+/* Under this roster, and of what it is known to have missed since nothing is left to be sent. */
 static bool has_all(const struct tr_quorum *quorum, uint32_t member)
 {
     const struct tr_exchange *exchange = &quorum->exchanges[member];
