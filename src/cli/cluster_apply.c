@@ -65,7 +65,9 @@ static bool check_member(const struct tr_apply *apply, const struct tr_cluster_m
     struct tr_told told;
     if (is_missed && tr_told_ask(apply->command, member->address, false, &told)) /* says why */
         tr_told_free(&told);
-    if (has_other_rule(apply, member))
+    if (member->told.is_reached && member->told.cluster[0] == '\0')
+        tr_failure(apply->command, "%s is of an older version; update it first", member->address);
+    else if (has_other_rule(apply, member))
         tr_failure(apply->command,
                    member->told.has_secret
                        ? "%s has a [cluster] secret-file and the cluster has none: give all of "
@@ -73,8 +75,6 @@ static bool check_member(const struct tr_apply *apply, const struct tr_cluster_m
                        : "%s has no [cluster] secret-file and the cluster has one: give it the "
                          "same first",
                    member->address);
-    else if (member->told.is_reached && member->told.cluster[0] == '\0')
-        tr_failure(apply->command, "%s is of an older version; update it first", member->address);
     else if (other != NULL)
         tr_failure(apply->command,
                    "%s belongs to another cluster, of %s and others; let it leave that one first",

@@ -44,23 +44,44 @@ struct lag {
     uint64_t pending;
 };
 
+static int64_t size_of(int64_t number)
+{
+    return number < 0 ? -number : number;
+}
+
+/* How far a clock is off, as most others see it: who is off itself sees all of them so. */
+static int64_t find_skew(int64_t *skews, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        for (size_t k = i; k > 0 && size_of(skews[k - 1]) > size_of(skews[k]); k--) {
+            int64_t skew = skews[k];
+            skews[k] = skews[k - 1];
+            skews[k - 1] = skew;
+        }
+    }
+    return count == 0 ? 0 : skews[(count - 1) / 2];
+}
+
 static struct lag find_lag(const struct tr_cluster_members *members, const char *address)
 {
     struct lag lag = {0};
+    int64_t *skews = tr_allocate(members->count * members->count + 1, sizeof *skews);
+    size_t heard = 0;
     for (size_t i = 0; i < members->count; i++) {
         const struct tr_told *told = &members->list[i].told;
         for (size_t k = 0; k < told->seen_count; k++) {
             const struct tr_seen *seen = &told->seen[k];
-            if (strcmp(seen->address, address) != 0 || strcmp(seen->state, "down") == 0)
+            if (strcmp(seen->address, address) != 0 || strcmp(seen->state, "down") == 0 ||
+                heard == members->count * members->count)
                 continue;
             lag.is_heard = true;
             lag.pending += seen->pending + seen->queued;
             lag.heard_ms = seen->heard_ms > lag.heard_ms ? seen->heard_ms : lag.heard_ms;
-            int64_t size = seen->clock_ms < 0 ? -seen->clock_ms : seen->clock_ms;
-            int64_t most = lag.clock_ms < 0 ? -lag.clock_ms : lag.clock_ms;
-            lag.clock_ms = size > most ? seen->clock_ms : lag.clock_ms;
+            skews[heard++] = seen->clock_ms;
         }
     }
+    lag.clock_ms = find_skew(skews, heard);
+    free(skews);
     return lag;
 }
 

@@ -3,8 +3,6 @@
 
 #include "log/batch.h"
 
-#define COUNTER (uint64_t)0xffff /* of a stamp */
-
 uint64_t tr_clock_now(const struct tr_cluster *cluster)
 {
     return (cluster->time->steady_ms + cluster->ahead_ms) << 16;
@@ -41,16 +39,19 @@ void tr_clock_hear(struct tr_cluster *cluster, uint64_t stamp)
 
 uint64_t tr_clock_tell(const struct tr_cluster *cluster)
 {
-    uint64_t ahead_ms = cluster->ahead_ms < COUNTER ? cluster->ahead_ms : COUNTER;
-    TR_ASSERT((tr_clock_now(cluster) & COUNTER) == 0);
-    return tr_clock_now(cluster) | ahead_ms;
+    uint64_t now_ms = tr_clock_now(cluster) >> 16;
+    int64_t ahead_ms = (int64_t)(now_ms - cluster->time->wall_ms);
+    ahead_ms = ahead_ms < INT16_MAX ? ahead_ms : INT16_MAX;
+    ahead_ms = ahead_ms > INT16_MIN ? ahead_ms : INT16_MIN;
+    return now_ms << 16 | (uint16_t)ahead_ms;
 }
 
 void tr_clock_read(const struct tr_cluster *cluster, struct tr_peer *peer, uint64_t stamp)
 {
+    int64_t ahead_ms = (int16_t)(stamp & UINT16_MAX);
     TR_ASSERT(peer->link == LINK_GREETED);
     peer->clock_ms = (int64_t)((stamp >> 16) - cluster->time->steady_ms);
-    peer->skew_ms = peer->clock_ms - (int64_t)(stamp & COUNTER);
+    peer->skew_ms = (int64_t)((stamp >> 16) - cluster->time->wall_ms) - ahead_ms;
 }
 
 bool tr_clock_is_ahead(const struct tr_cluster *cluster)

@@ -23,7 +23,8 @@ uint64_t tr_clock_stamp(struct tr_cluster *cluster, uint64_t above);
 void tr_clock_hear(struct tr_cluster *cluster, uint64_t stamp);
 
 /* The stamp of a heartbeat. It needs no counter: in its place it tells how far it is ahead of the
- * node's own clock, since who is told only the cluster's cannot see whose clock is wrong. */
+ * time of day as the node has it, up to half a minute either way, since who is told only the
+ * cluster's clock cannot see whose is wrong. */
 uint64_t tr_clock_tell(const struct tr_cluster *cluster);
 void tr_clock_read(const struct tr_cluster *cluster, struct tr_peer *peer, uint64_t stamp);
 

@@ -126,7 +126,7 @@ struct tr_peer {
     uint64_t beat_echo_ms; /* and that it had heard when it sent its last heartbeat */
     uint64_t trip_ms;      /* what a frame and its answer take, about */
     int64_t clock_ms;      /* the cluster's clock, as it goes there, less ours */
-    int64_t skew_ms;       /* and its own less ours */
+    int64_t skew_ms;       /* and the time of day as it has it, less ours */
     uint64_t view;
     uint64_t popping_from_ms;
     uint8_t key_flags; /* of enum tr_beat_key_flag */

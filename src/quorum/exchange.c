@@ -444,7 +444,7 @@ static bool has_all(const struct tr_quorum *quorum, uint32_t member)
 {
     const struct tr_exchange *exchange = &quorum->exchanges[member];
     return exchange->done_id == quorum->roster_id && !exchange->is_missed &&
-           exchange->begun_id == 0;
+           exchange->begun_id != quorum->roster_id;
 }
 
 bool tr_exchange_is_through(const struct tr_quorum *quorum)

@@ -16,12 +16,19 @@ static bool has_expired(const struct tr_certificates *certificates)
     return (uint64_t)time(NULL) >= certificates->expires_s;
 }
 
+/* By links, or since nodes ask each other for parts of listings as clients do. */
+static bool is_for_nodes(const struct tr_config *config)
+{
+    return config->tls_peers != TR_TLS_OFF ||
+           (config->tls_clients != TR_TLS_OFF && config->node_count > 1);
+}
+
 static bool bears_own_address(const struct tr_certificates *certificates,
                               const struct tr_config *config, char host[TR_HOST_MAX])
 {
     uint16_t port = 0;
     struct tr_span name = {config->localhost, strlen(config->localhost)};
-    return config->tls_peers == TR_TLS_OFF || tr_address_split(name, host, &port) != NULL ||
+    return !is_for_nodes(config) || tr_address_split(name, host, &port) != NULL ||
            tr_tls_context_bears(certificates->client, host);
 }
 
@@ -32,13 +39,11 @@ static unsigned say_doubts(const struct tr_certificates *certificates,
     char host[TR_HOST_MAX];
     unsigned doubts = 0;
     bool is_over = has_expired(certificates);
-    const char *doubt = config->tls_peers == TR_TLS_OFF || is_over
-                            ? NULL
-                            : tr_tls_context_doubt(certificates->client);
+    const char *doubt =
+        is_for_nodes(config) && !is_over ? tr_tls_context_doubt(certificates->client) : NULL;
     if (doubt != NULL)
         tr_say(TR_WARNING, "[tls] cert %s is refused by nodes that check it by %s: %s",
-               config->tls_cert, config->tls_ca[0] != '\0' ? config->tls_ca : "the system's",
-               doubt);
+               config->tls_cert, config->tls_ca, doubt);
     if (is_over) {
         tr_say(level, "[tls] cert %s has expired: clients and nodes that check it refuse this one",
                config->tls_cert);

@@ -29,7 +29,7 @@ unsigned tr_certificates_load(struct tr_certificates *certificates, const struct
 /* Connections that were made of them go on. */
 void tr_certificates_free(struct tr_certificates *certificates);
 
-/* Says that they end soon, once a day. */
+/* Says that they end soon, once a day, and once that they have ended. */
 void tr_certificates_watch(struct tr_certificates *certificates, uint64_t now_s);
 
 #endif

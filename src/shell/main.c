@@ -242,7 +242,10 @@ static int check(const struct tr_config *config, unsigned faults)
 {
     struct tr_auth auth;
     struct tr_certificates certificates;
+    struct tr_tls_context *receivers = tr_tls_context_new(config->ca_file);
     faults += tr_auth_load(&auth, config) + tr_certificates_load(&certificates, config, false);
+    faults += receivers == NULL;
+    tr_tls_context_free(receivers);
     if (faults > 0)
         return 2;
     tr_certificates_watch(&certificates, tr_clock_us(CLOCK_REALTIME) / 1000000);

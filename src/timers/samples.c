@@ -183,10 +183,8 @@ bool tr_samples_follow(struct tr_timers *timers)
     time->steady_base -= lead_ms;
     time->steady_ms -= lead_ms;
     cluster->ahead_ms = 0;
-    for (uint32_t i = 1; i < cluster->member_count; i++) {
+    for (uint32_t i = 1; i < cluster->member_count; i++)
         cluster->peers[i].clock_ms += (int64_t)lead_ms;
-        cluster->peers[i].skew_ms += (int64_t)lead_ms;
-    }
     tr_wheel_clear(&timers->wheel, time->steady_ms);
     return true;
 }

@@ -205,6 +205,10 @@ def test_the_configuration_is_checked_with_its_files(authority, tmp_path):
     half.write_text(key.read_text()[:100])
     status, words = check_config(authority, tmp_path, lines.format(good, half, authority.cert) + "[http]\nbind-prt = 1\n", "# none")
     assert status == 2 and all(said in words for said in ("is no private key in PEM", "has no token", "bind-prt")), words
+    status, words = check_config(authority, tmp_path, lines.format(good, key, authority.cert) + f"[callback]\nca-file = {half}\n")
+    assert status == 2 and "cannot be read as certificates" in words
+    status, words = check_config(authority, tmp_path, lines.format(*stranger, authority.cert).replace("peers", "clients") + "[cluster]\nnode = 127.0.0.1:7253\nnode = 127.0.0.2:7253\n")
+    assert "unable to get local issuer certificate" in words
     status, words = check_config(authority, tmp_path, lines.format(good, key, authority.cert), "x fly sha256:" + "0" * 64)
     assert status == 2 and "a scope is read" in words
 

@@ -5,8 +5,8 @@
  * found.
  *
  * What was counted is kept, and told again, until it is as old as 400 times what counting it took,
- * three minutes at most: whoever looks on, and however many do, that takes about a quarter of a
- * percent of a core.
+ * three minutes at most: however many look on, that takes about a quarter of a percent of a
+ * core. For a token that sees only some timers it is counted each time.
  *
  * Owns:    the walks under way, the last counts.
  */
