@@ -184,7 +184,8 @@ static bool is_due(const struct tr_quorum *quorum, uint16_t peer)
     bool is_done = exchange->done_id == quorum->roster_id &&
                    now_ms < exchange->done_ms + quorum->config.exchange_ms;
     bool is_early = exchange->has_failed && now_ms < exchange->heard_ms + AGAIN_MS;
-    bool is_missed = exchange->is_missed && tr_quorum_is_healthy(quorum, peer) &&
+    /* Also one that is not ready yet: it has to hear of an end before it owes what is over. */
+    bool is_missed = exchange->is_missed && tr_quorum_has_room(quorum, peer) &&
                      now_ms >= exchange->done_ms + AGAIN_MS;
     return !is_early && (is_missed || (is_asking(quorum, peer) && !is_done));
 }

@@ -10,13 +10,18 @@
 
 /* ---- whom to ask ---- */
 
+bool tr_quorum_has_room(const struct tr_quorum *quorum, uint16_t member)
+{
+    return quorum->cluster->peers[member].fill < FULL_DEGREE;
+}
+
 bool tr_quorum_is_healthy(const struct tr_quorum *quorum, uint16_t member)
 {
     const struct tr_peer *peer = &quorum->cluster->peers[member];
     if (member == 0)
         return quorum->log->is_running && !quorum->log->is_refused;
     return tr_peer_is_up(quorum->cluster, member) && peer->version >= TR_ROSTER_VERSION &&
-           (peer->flags & TR_BEAT_READY) != 0 && peer->fill < FULL_DEGREE;
+           (peer->flags & TR_BEAT_READY) != 0 && tr_quorum_has_room(quorum, member);
 }
 
 struct tr_target *tr_quorum_target(struct tr_quorum_operation *operation, uint16_t member)
