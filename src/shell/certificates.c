@@ -64,8 +64,8 @@ unsigned tr_certificates_load(struct tr_certificates *certificates, const struct
 {
     struct tr_tls_files files = {config->tls_cert, config->tls_key, config->tls_ca};
     *certificates = (struct tr_certificates){.said_days = NEVER_SAID};
-    if (config->tls_cert[0] == '\0')
-        return 0;
+    if (config->tls_cert[0] == '\0' || config->tls_key[0] == '\0')
+        return 0; /* one without the other is a fault of the configuration */
     certificates->server = tr_tls_context_server(&files);
     certificates->client = certificates->server == NULL ? NULL : tr_tls_context_client(&files);
     if (certificates->client == NULL) {

@@ -237,15 +237,23 @@ static bool write_pidfile(const char *path)
     return ftruncate(file, 0) == 0 && write(file, text, (size_t)size) == size;
 }
 
+/* False: it has said why not. */
+static bool can_check_receivers(const struct tr_config *config)
+{
+    if (config->ca_file[0] != '\0' && access(config->ca_file, R_OK) != 0)
+        return true; /* that is a fault of the configuration, and was said as one */
+    struct tr_tls_context *context = tr_tls_context_new(config->ca_file);
+    tr_tls_context_free(context);
+    return context != NULL;
+}
+
 /* What is read at a start, and can be wrong, is read here, too. */
 static int check(const struct tr_config *config, unsigned faults)
 {
     struct tr_auth auth;
     struct tr_certificates certificates;
-    struct tr_tls_context *receivers = tr_tls_context_new(config->ca_file);
     faults += tr_auth_load(&auth, config) + tr_certificates_load(&certificates, config, false);
-    faults += receivers == NULL;
-    tr_tls_context_free(receivers);
+    faults += !can_check_receivers(config);
     if (faults > 0)
         return 2;
     tr_certificates_watch(&certificates, tr_clock_us(CLOCK_REALTIME) / 1000000);
