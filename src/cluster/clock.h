@@ -26,6 +26,7 @@ void tr_clock_hear(struct tr_cluster *cluster, uint64_t stamp);
  * time of day as the node has it, up to half a minute either way, since who is told only the
  * cluster's clock cannot see whose is wrong. */
 uint64_t tr_clock_tell(const struct tr_cluster *cluster);
+/* What such a stamp tells of the other node's clocks. */
 void tr_clock_read(const struct tr_cluster *cluster, struct tr_peer *peer, uint64_t stamp);
 
 /* When a stamp was given, by the clock of the cluster. */

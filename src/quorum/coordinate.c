@@ -170,23 +170,6 @@ static enum tr_result may_begin(const struct tr_quorum *quorum,
     return TR_DONE;
 }
 
-/* The first node of the list that is there, or stands in. TR_MEMBER_NONE: there is none. */
-static uint16_t first_healthy(const struct tr_quorum *quorum, struct tr_span key)
-{
-    uint16_t members[TR_RING_WANT];
-    const struct tr_cluster *cluster = quorum->cluster;
-    if (!tr_ring_is_there(cluster))
-        return TR_MEMBER_NONE;
-    /* While there are two rings the old one's list has what was written before. */
-    const struct tr_ring *ring = cluster->old_ring.count > 0 ? &cluster->old_ring : &cluster->ring;
-    unsigned count = tr_ring_list(cluster, ring, key, TR_RING_WANT, members);
-    for (unsigned i = 0; i < count; i++) {
-        if (tr_quorum_is_healthy(quorum, members[i]))
-            return members[i];
-    }
-    return TR_MEMBER_NONE;
-}
-
 /* `written` is what it writes, until the book changes. */
 static bool begin_write(struct tr_quorum *quorum, struct tr_quorum_operation *operation,
                         const struct tr_key_command *command, struct tr_written *written)
@@ -277,7 +260,7 @@ bool tr_quorum_ask(struct tr_quorum *quorum, uint64_t token, const struct tr_key
     enum tr_quorum_kind kind = command->verb == TR_KEY_READ ? QUORUM_READ
                                : is_plain_write(command)    ? QUORUM_WRITE
                                                             : QUORUM_MODIFY;
-    uint16_t first = kind == QUORUM_MODIFY ? first_healthy(quorum, command->key) : 0;
+    uint16_t first = kind == QUORUM_MODIFY ? tr_quorum_first(quorum, command->key) : 0;
     if (first == TR_MEMBER_NONE)
         return refuse(result, TR_NO_NODE_UP);
     struct tr_quorum_operation *operation = tr_quorum_new(quorum, first != 0 ? QUORUM_CALL : kind);
@@ -357,7 +340,7 @@ static void call_again(struct tr_quorum *quorum, struct tr_quorum_operation *ope
     struct tr_key_command command;
     if (!tr_quorum_command(quorum, operation, &command))
         return;
-    uint16_t first = first_healthy(quorum, command.key);
+    uint16_t first = tr_quorum_first(quorum, command.key);
     quorum->look_ms = quorum->time->now_ms;
     if (first == 0) {
         operation->look_ms = quorum->time->now_ms;
@@ -434,46 +417,6 @@ static void own_is_durable(struct tr_quorum *quorum, uint64_t number, uint64_t b
     go_on(quorum, operation, out);
 }
 
-/* ---- handing over ---- */
-
-static bool is_waiting_to_begin(const struct tr_quorum_operation *operation)
-{
-    return operation->is_first_read ||
-           (operation->kind == QUORUM_MODIFY && operation->attempts == 0);
-}
-
-/* A command that was not begun yet: another node may be the first now. It gets another number: what
- * is still said to those who were asked for the first read is not about the call. */
-static void call_anew(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
-{
-    tr_quorum_renumber(quorum, operation);
-    tr_quorum_drop_pair(quorum, operation);
-    operation->kind = QUORUM_CALL;
-    operation->is_first_read = operation->has_read = operation->has_failed = false;
-    operation->look_ms = quorum->time->now_ms;
-    operation->target_count = 1;
-    operation->targets[0] = (struct tr_target){.member = TR_MEMBER_NONE, .state = TARGET_AGAIN};
-}
-
-/* The handover is over. What has waited for that, or read meanwhile, belongs to the first node that
- * is there now, which carries out others by now; also what another node has called for, which may
- * not have heard of that one. It goes towards the head of the list, so it comes to an end. */
-static void pass_on(struct tr_quorum *quorum)
-{
-    for (uint32_t i = quorum->active; i != NONE; i = quorum->operations[i].next) {
-        struct tr_quorum_operation *operation = &quorum->operations[i];
-        struct tr_span key;
-        if (!is_waiting_to_begin(operation) || operation->is_answered ||
-            operation->result.outcome == TR_KEY_REFUSED || !tr_quorum_key(quorum, operation, &key))
-            continue;
-        uint16_t first = first_healthy(quorum, key);
-        if (first == 0 || first == TR_MEMBER_NONE)
-            continue;
-        tr_cover(quorum->trial, RULE_MODIFIER_PASSED_ON);
-        call_anew(quorum, operation);
-    }
-}
-
 /* ---- each step ---- */
 
 static uint64_t patience_ms(const struct tr_quorum *quorum)
@@ -523,8 +466,7 @@ void tr_quorum_run(struct tr_quorum *quorum, struct tr_effects *out)
     while (tr_effects_has_room(out, 16) && tr_mail_next_durable(quorum, &number, &batch))
         own_is_durable(quorum, number, batch, out);
     tr_scan_run(quorum, out);
-    if (tr_handover_run(quorum))
-        pass_on(quorum);
+    tr_handover_run(quorum);
     if (quorum->time->now_ms < quorum->look_ms)
         return;
     quorum->look_ms = TR_NEVER;
@@ -584,7 +526,7 @@ static void tell_epoch(struct tr_quorum *quorum, struct tr_quorum_operation *ope
 static void begin_anew(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
 {
     struct tr_span key;
-    bool is_waiting = is_waiting_to_begin(operation);
+    bool is_waiting = tr_handover_holds(operation);
     bool is_refused =
         operation->kind == QUORUM_MODIFY && operation->result.outcome == TR_KEY_REFUSED;
     operation->roster_id = quorum->roster_id;
@@ -594,7 +536,7 @@ static void begin_anew(struct tr_quorum *quorum, struct tr_quorum_operation *ope
     if (is_waiting && operation->for_peer != 0)
         tell_epoch(quorum, operation);
     else if (is_waiting)
-        call_anew(quorum, operation);
+        tr_handover_pass_on(quorum, operation);
     else if (operation->kind != QUORUM_CALL && tr_ring_is_there(quorum->cluster) &&
              tr_quorum_key(quorum, operation, &key))
         tr_quorum_choose(quorum, operation, key);

@@ -3,6 +3,7 @@
 
 #include "cluster/peer.h"
 #include "quorum/operation.h"
+#include "quorum/target.h"
 
 #define PATIENCE_MS 500 /* beside two round trips: then who has not said so is not waited for */
 
@@ -59,19 +60,55 @@ static bool has_finished(const struct tr_quorum *quorum, uint16_t member)
            (peer->key_flags & TR_BEAT_KEYS_OLDER) == 0;
 }
 
-bool tr_handover_run(struct tr_quorum *quorum)
+bool tr_handover_holds(const struct tr_quorum_operation *operation)
+{
+    return operation->is_first_read ||
+           (operation->kind == QUORUM_MODIFY && operation->attempts == 0);
+}
+
+void tr_handover_pass_on(struct tr_quorum *quorum, struct tr_quorum_operation *operation)
+{
+    tr_quorum_renumber(quorum, operation);
+    tr_quorum_drop_pair(quorum, operation);
+    operation->kind = QUORUM_CALL;
+    operation->is_first_read = operation->has_read = operation->has_failed = false;
+    operation->look_ms = quorum->time->now_ms;
+    operation->target_count = 1;
+    operation->targets[0] = (struct tr_target){.member = TR_MEMBER_NONE, .state = TARGET_AGAIN};
+}
+
+/* The handover is over. What has waited for that, or read meanwhile, belongs to the first node that
+ * is there now, which carries out others by now; also what another node has called for, which may
+ * not have heard of that one. It goes towards the head of the list, so it comes to an end. */
+static void pass_all_on(struct tr_quorum *quorum)
+{
+    for (uint32_t i = quorum->active; i != TR_OPERATION_NONE; i = quorum->operations[i].next) {
+        struct tr_quorum_operation *operation = &quorum->operations[i];
+        struct tr_span key;
+        if (!tr_handover_holds(operation) || operation->is_answered ||
+            operation->result.outcome == TR_KEY_REFUSED || !tr_quorum_key(quorum, operation, &key))
+            continue;
+        uint16_t first = tr_quorum_first(quorum, key);
+        if (first == 0 || first == TR_MEMBER_NONE)
+            continue;
+        tr_cover(quorum->trial, RULE_MODIFIER_PASSED_ON);
+        tr_handover_pass_on(quorum, operation);
+    }
+}
+
+void tr_handover_run(struct tr_quorum *quorum)
 {
     struct tr_handover *handover = &quorum->handover;
     if (!handover->is_on)
-        return false;
+        return;
     bool is_over = quorum->time->now_ms >= handover->until_ms;
     for (uint32_t i = 1; i < quorum->cluster->member_count && !is_over; i++) {
         if (!has_finished(quorum, (uint16_t)i))
-            return false;
+            return;
     }
     handover->is_on = false;
     quorum->look_ms = quorum->time->now_ms; /* what has waited begins */
-    return true;
+    pass_all_on(quorum);
 }
 
 tr_mono_ms tr_handover_wake_at(const struct tr_quorum *quorum)

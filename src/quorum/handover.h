@@ -22,8 +22,13 @@
 void tr_handover_begin(struct tr_quorum *quorum);
 /* Somebody has come or gone: likewise, if anybody has asked for keys to be spread. */
 void tr_handover_look(struct tr_quorum *quorum);
-/* In each step. True: it is over, by now. */
-bool tr_handover_run(struct tr_quorum *quorum);
+/* In each step: whether it is over by now. Then what has waited goes on, here or elsewhere. */
+void tr_handover_run(struct tr_quorum *quorum);
+/* A command that was not begun yet: it waits, or reads first. */
+bool tr_handover_holds(const struct tr_quorum_operation *operation);
+/* Another node may be the first for it now, and is called. It gets another number: what is still
+ * said to those who were asked for the first read is not about the call. */
+void tr_handover_pass_on(struct tr_quorum *quorum, struct tr_quorum_operation *operation);
 /* An operation is answered, or at its end. */
 void tr_handover_answered(struct tr_quorum *quorum, struct tr_quorum_operation *operation);
 tr_mono_ms tr_handover_wake_at(const struct tr_quorum *quorum);

@@ -24,6 +24,22 @@ bool tr_quorum_is_healthy(const struct tr_quorum *quorum, uint16_t member)
            (peer->flags & TR_BEAT_READY) != 0 && tr_quorum_has_room(quorum, member);
 }
 
+uint16_t tr_quorum_first(const struct tr_quorum *quorum, struct tr_span key)
+{
+    uint16_t members[TR_RING_WANT];
+    const struct tr_cluster *cluster = quorum->cluster;
+    if (!tr_ring_is_there(cluster))
+        return TR_MEMBER_NONE;
+    /* While there are two rings the old one's list has what was written before. */
+    const struct tr_ring *ring = cluster->old_ring.count > 0 ? &cluster->old_ring : &cluster->ring;
+    unsigned count = tr_ring_list(cluster, ring, key, TR_RING_WANT, members);
+    for (unsigned i = 0; i < count; i++) {
+        if (tr_quorum_is_healthy(quorum, members[i]))
+            return members[i];
+    }
+    return TR_MEMBER_NONE;
+}
+
 struct tr_target *tr_quorum_target(struct tr_quorum_operation *operation, uint16_t member)
 {
     for (uint32_t i = 0; i < operation->target_count; i++) {

@@ -570,7 +570,6 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
             tr_disk_forsake(daemon->disk);
         return 1;
     }
-    daemon->metrics.tls_expires_s = daemon->certificates.expires_s;
     if (daemon->exit_status == 0)
         uv_run(&daemon->loop, UV_RUN_DEFAULT);
     if (daemon->is_stopped) {

@@ -327,9 +327,6 @@ void tr_metrics_put(struct tr_writer *out, const struct tr_metrics *metrics,
             metrics->connections_refused);
     put_one(out, "tryst_tls_refused_total", "counter",
             "Connections that TLS refused, ours or by the other end.", metrics->tls_refused);
-    if (metrics->tls_expires_s > 0)
-        put_one(out, "tryst_tls_expires_timestamp_seconds", "gauge",
-                "When this node's certificate expires, since 1970.", metrics->tls_expires_s);
     put_one(out, "tryst_config_faults", "gauge",
             "Faults of the last reload; above 0 the former configuration is in force.",
             metrics->config_faults);

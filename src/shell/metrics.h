@@ -43,7 +43,6 @@ struct tr_metrics {
     uint64_t frame_bytes_sent;
     uint64_t frame_bytes_received;
     uint64_t tls_refused;
-    uint64_t tls_expires_s; /* since 1970; 0: there is no certificate */
     uint64_t config_faults; /* of the last reload; 0: it is in force */
     uint64_t started_s;     /* since 1970 */
 };

@@ -45,7 +45,6 @@ static void replace_certificates(struct tr_daemon *daemon, const struct tr_certi
 {
     tr_certificates_free(&daemon->certificates);
     daemon->certificates = *next;
-    daemon->metrics.tls_expires_s = next->expires_s;
 }
 
 /* What is not named here waits for a restart. */

@@ -118,7 +118,7 @@ struct tr_frame {
         } hello;
         struct {
             uint64_t tick_ms;
-            uint64_t stamp; /* the sender's hybrid clock */
+            uint64_t stamp; /* of the cluster's clock; its low bits: cluster/clock.h */
             uint64_t view;
             uint64_t position;        /* of its log */
             uint8_t memory_fill;      /* per cent */

@@ -149,20 +149,24 @@ def a_dead_node(cluster):
 
 
 @contextlib.contextmanager
-def nobody_there(cluster):
+def each_second(work):
     stop = threading.Event()
 
-    def load():
+    def go_on():
         while not stop.wait(1):
-            set_timers(cluster, 3, f"http://127.0.0.1:{free_port()}/")
+            work()
 
-    thread = threading.Thread(target=load)
+    thread = threading.Thread(target=go_on)
     thread.start()
     try:
         yield
     finally:
         stop.set()
         thread.join()
+
+
+def nobody_there(cluster):
+    return each_second(lambda: set_timers(cluster, 3, f"http://127.0.0.1:{free_port()}/"))
 
 
 @contextlib.contextmanager
@@ -172,24 +176,15 @@ def a_slow_receiver(cluster):
     yield
 
 
-@contextlib.contextmanager
 def a_stranger_who_dials(cluster):
     def dial():
-        while not stop.wait(1):
-            with socket.create_connection((cluster.members[0].host, cluster.port)) as stream:
-                stream.sendall(b"GET /peer HTTP/1.1\r\nHost: n\r\nConnection: Upgrade\r\nUpgrade: tryst-peer\r\n\r\n")
-                stream.recv(1000)
-                stream.sendall(b"nonsense" * 100)
-                stream.recv(1000)
+        with socket.create_connection((cluster.members[0].host, cluster.port)) as stream:
+            stream.sendall(b"GET /peer HTTP/1.1\r\nHost: n\r\nConnection: Upgrade\r\nUpgrade: tryst-peer\r\n\r\n")
+            stream.recv(1000)
+            stream.sendall(b"nonsense" * 100)
+            stream.recv(1000)
 
-    stop = threading.Event()
-    thread = threading.Thread(target=dial)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+    return each_second(dial)
 
 
 @contextlib.contextmanager

@@ -357,6 +357,12 @@ static void put_metrics(struct tr_server *server)
     tr_metrics_head(out, "tryst_auth_failures_total", "counter",
                     "Tokens that were shown and are none.");
     tr_metrics_sample(out, "tryst_auth_failures_total", NULL, daemon->auth.failures);
+    if (daemon->certificates.expires_s > 0) {
+        tr_metrics_head(out, "tryst_tls_expires_timestamp_seconds", "gauge",
+                        "When this node's certificate expires, since 1970.");
+        tr_metrics_sample(out, "tryst_tls_expires_timestamp_seconds", NULL,
+                          daemon->certificates.expires_s);
+    }
     tr_resp_put_counts(out, server);
 }
 
