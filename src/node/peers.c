@@ -279,10 +279,22 @@ static void run(struct tr_node *node, uint16_t index, struct tr_effects *out)
     tr_outbox_send_all(cluster, index, out);
 }
 
-void tr_peers_run(struct tr_node *node, struct tr_effects *out)
+/* Whether something waits to be sent that another node waits for since it became durable here. A
+ * node for which there is nothing but new records would sync them by themselves, and others once
+ * more at the end of the turn. */
+static bool is_awaited(const struct tr_node *node, uint32_t index)
 {
-    for (uint32_t i = 1; i < node->cluster.member_count; i++)
-        run(node, (uint16_t)i, out);
+    const struct tr_queue *queues = node->cluster.peers[index].queues;
+    return queues[MESSAGE_ANSWER].count > 0 || queues[MESSAGE_ACK].count > 0 ||
+           queues[MESSAGE_DROPPED].count > 0 || node->quorum.mailboxes[index].mail.count > 0;
+}
+
+void tr_peers_run(struct tr_node *node, bool has_more, struct tr_effects *out)
+{
+    for (uint32_t i = 1; i < node->cluster.member_count; i++) {
+        if (!has_more || is_awaited(node, i))
+            run(node, (uint16_t)i, out);
+    }
 }
 
 tr_mono_ms tr_peers_wake_at(const struct tr_node *node)

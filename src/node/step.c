@@ -278,7 +278,7 @@ void tr_node_step(struct tr_node *node, const struct tr_event *event, struct tr_
         tr_log_run(&node->log, !event->has_more, out);
         /* Others wait for what has become durable; the rest goes with the turn's end. */
         if (!event->has_more || event->kind == TR_EVENT_LOG_WRITTEN)
-            tr_peers_run(node, out);
+            tr_peers_run(node, event->has_more, out);
     }
     if (node->phase == PHASE_DRAINING)
         drain(node, out);

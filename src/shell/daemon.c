@@ -35,11 +35,7 @@
 #include <unistd.h>
 
 #define ANSWERS_AHEAD   4
-#define GATHER_TURNS    2
 #define LINES_MS        2000
-#define REST_US         450 /* two of them and two syncs are what a write on two nodes takes */
-#define WORK_ENOUGH     32  /* events that make a batch which need not wait for more */
-#define NAP_US          50  /* a rest that is shorter is not worth its wake-up */
 #define TABLES_SIZE     ((size_t)40 << 20)
 #define TABLES_SHARE    64 /* and one part in so many of the memory */
 #define OPERATIONS_MOST 8192
@@ -236,26 +232,7 @@ static void on_again(uv_idle_t *idle)
     (void)idle; /* its being active is all that is wanted */
 }
 
-/* At a rate at which requests come one by one, each would be synced and travel alone, and cost four
- * times as much as at full load. So what a turn has gathered goes out REST_US after what went out
- * before it, at the earliest; one that comes after a pause waits for nothing, and a batch that has
- * been written brings nothing to wait with. True: it has rested, and looks once more. */
-static bool rest(struct tr_daemon *daemon)
-{
-    uint64_t since_us = tr_boot_us() - daemon->handed_us;
-    bool is_much = daemon->work >= WORK_ENOUGH || daemon->handed >= WORK_ENOUGH;
-    bool is_needless = daemon->work == 0 || is_much || daemon->has_rested;
-    if (is_needless || since_us >= REST_US - NAP_US)
-        return false;
-    struct timespec left = {.tv_nsec = (long)(REST_US - since_us) * 1000};
-    nanosleep(&left, NULL);
-    daemon->has_rested = true;
-    return true;
-}
-
-/* Before the loop waits: what the turn has gathered goes out, to the peers and to the log. Right
- * after a commit the clients it answered are about to ask again, so the loop looks a few times more
- * before it hands over the next batch: larger batches cost less. */
+/* Before the loop waits: what the turn has gathered goes out, to the peers and to the log. */
 static void on_turn(uv_prepare_t *prepare)
 {
     struct tr_daemon *daemon = prepare->data;
@@ -267,22 +244,12 @@ static void on_turn(uv_prepare_t *prepare)
         announce(daemon);
     if (daemon->is_drained && tr_server_is_quiet(daemon->server))
         stop(daemon);
-    if (daemon->gathering > 0 && daemon->is_busy) {
-        daemon->gathering--;
-        daemon->is_busy = false;
+    /* A node that is alone and has no disk answers at once: nothing gets cheaper by a rest. */
+    bool is_batched = daemon->config.has_disk || !tr_node_is_alone(daemon->node);
+    if (is_batched && tr_rest_takes(&daemon->rest, tr_boot_us())) {
         uv_idle_start(&daemon->again, on_again);
         return;
     }
-    daemon->gathering = 0;
-    if (rest(daemon)) {
-        uv_idle_start(&daemon->again, on_again);
-        return;
-    }
-    if (daemon->work > 0) {
-        daemon->handed_us = tr_boot_us();
-        daemon->handed = daemon->work;
-    }
-    daemon->has_rested = false;
     uv_idle_stop(&daemon->again);
     if (!daemon->config.has_disk) /* nothing is written that would let those go on who wait */
         tr_resp_release(daemon->server);
@@ -302,14 +269,13 @@ static void on_turn(uv_prepare_t *prepare)
         tr_bulks_run(daemon->server);
         tr_streams_flush(&daemon->streams); /* may read on, and bring new events */
     }
-    daemon->work = 0;
+    tr_rest_ends(&daemon->rest, tr_boot_us());
     if (tr_test_clock_run(daemon)) {
         tick(daemon);
         daemon->has_events = true;
     }
     if (daemon->has_events) /* the node was promised a tick */
         uv_idle_start(&daemon->again, on_again);
-    daemon->is_busy = false;
     set_clock(daemon);
 }
 
@@ -321,7 +287,7 @@ static void on_disk_done(void *context, const struct tr_event *event, uint64_t c
         tr_histogram_add(&daemon->metrics.commit_us, commit_us);
     copy.has_more = true;
     if (event->kind == TR_EVENT_LOG_WRITTEN)
-        daemon->gathering = GATHER_TURNS;
+        tr_rest_committed(&daemon->rest);
     tr_daemon_step(daemon, &copy);
     tr_resp_release(daemon->server);
     tr_batches_run(daemon->server);

@@ -12,6 +12,7 @@
 #include "shell/epochs.h"
 #include "shell/history.h"
 #include "shell/metrics.h"
+#include "shell/rest.h"
 #include "shell/say.h"
 #include "shell/stream.h"
 
@@ -70,17 +71,12 @@ struct tr_daemon {
     uv_prepare_t turn;
     uv_signal_t signals[4];
     uv_timer_t drain_limit;
-    bool has_events;       /* since the node's last tick, so the log may have something to write */
-    unsigned work;         /* of these, such as others have sent, of which more may come */
-    bool is_busy;          /* something happened in this turn */
-    unsigned gathering;    /* turns that the log's next batch may still wait for more */
-    unsigned handed;       /* so much went out last, */
-    uint64_t handed_us;    /* and when */
-    bool has_rested;       /* since then */
-    uv_idle_t again;       /* active: the loop only looks, and does not wait */
-    uint64_t now_us;       /* boot clock, when it was last looked at */
-    uint64_t stepped_ms;   /* and at the last step */
-    uint64_t wall_base_us; /* wall less boot clock, at the last turn */
+    bool has_events; /* since the node's last tick, so the log may have something to write */
+    struct tr_rest rest;
+    uv_idle_t again;         /* active: the loop only looks, and does not wait */
+    uint64_t now_us;         /* boot clock, when it was last looked at */
+    uint64_t stepped_ms;     /* and at the last step */
+    uint64_t wall_base_us;   /* wall less boot clock, at the last turn */
     uint64_t wall_offset_us; /* added to the wall clock, modulo 2^64 */
     bool is_stepping;
     bool is_recovered;
@@ -104,6 +100,9 @@ int tr_daemon_run(const struct tr_config *config, const struct tr_config_sources
 
 /* Steps the node and carries out the effects. The clocks are set here. */
 void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event);
+
+/* The node was asked for something without a step; somebody waits for it. */
+void tr_daemon_asked(struct tr_daemon *daemon);
 
 /* The node is told the time, if that has changed since it last was. */
 void tr_daemon_look_at_clock(struct tr_daemon *daemon);

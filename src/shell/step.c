@@ -29,10 +29,7 @@ void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event)
     TR_ASSERT(!daemon->is_stepping);
     daemon->is_stepping = true;
     daemon->has_events = true;
-    daemon->is_busy = true;
-    daemon->work += event->kind == TR_EVENT_REQUEST_RECEIVED ||
-                    event->kind == TR_EVENT_FRAME_RECEIVED ||
-                    event->kind == TR_EVENT_CALLBACK_ENDED;
+    tr_rest_event(&daemon->rest, event->kind);
     daemon->now_us = tr_daemon_clock_us(daemon);
     event->now_ms = daemon->now_us / 1000;
     daemon->stepped_ms = event->now_ms;
@@ -41,6 +38,12 @@ void tr_daemon_step(struct tr_daemon *daemon, struct tr_event *event)
     for (uint32_t i = 0; i < daemon->effects->count; i++)
         daemon->carry_out(daemon, &daemon->effects->items[i]);
     daemon->is_stepping = false;
+}
+
+void tr_daemon_asked(struct tr_daemon *daemon)
+{
+    daemon->has_events = true;
+    tr_rest_awaited(&daemon->rest);
 }
 
 void tr_daemon_look_at_clock(struct tr_daemon *daemon)

@@ -62,6 +62,7 @@ void tr_connection_close(struct tr_connection *connection)
     tr_connection_unlink(connection);
     tr_connection_give_slot(server, connection->slot);
     server->daemon->metrics.connections--;
+    tr_rest_gone(&server->daemon->rest, &connection->rest);
     tr_stream_close(&connection->stream);
 }
 
@@ -132,6 +133,13 @@ static void keep_early(struct tr_connection *connection, uint16_t number, const 
     connection->early_size += size;
 }
 
+static void count_answer(struct tr_connection *connection)
+{
+    struct tr_daemon *daemon = connection->server->daemon;
+    connection->answered++;
+    tr_rest_answered(&daemon->rest, &connection->rest, daemon->now_us);
+}
+
 /* The answer with the next number is out: what it held up follows. */
 static void put_kept(struct tr_connection *connection)
 {
@@ -144,7 +152,7 @@ static void put_kept(struct tr_connection *connection)
         }
         *link = early->next;
         connection->early_size -= early->size;
-        connection->answered++;
+        count_answer(connection);
         connection->is_closing |= early->closes;
         tr_connection_put(connection, early->bytes, early->size);
         free(early);
@@ -168,7 +176,7 @@ void tr_connection_answer(struct tr_connection *connection, uint16_t number, con
         keep_early(connection, number, bytes, size, closes);
         return;
     }
-    connection->answered++;
+    count_answer(connection);
     connection->is_closing |= closes;
     tr_connection_put(connection, bytes, size);
     if (!connection->stream.is_closed)
@@ -177,9 +185,11 @@ void tr_connection_answer(struct tr_connection *connection, uint16_t number, con
 
 uint16_t tr_connection_begin(struct tr_connection *connection, uint8_t kind)
 {
+    struct tr_daemon *daemon = connection->server->daemon;
     uint16_t number = connection->asked++;
-    connection->server->daemon->now_us = tr_daemon_clock_us(connection->server->daemon);
-    connection->asked_us[number % TR_UNDER_WAY_MAX] = connection->server->daemon->now_us;
+    daemon->now_us = tr_daemon_clock_us(daemon);
+    tr_rest_asked(&daemon->rest, &connection->rest, daemon->now_us);
+    connection->asked_us[number % TR_UNDER_WAY_MAX] = daemon->now_us;
     connection->kinds[number % TR_UNDER_WAY_MAX] = kind;
     connection->wants[number % TR_UNDER_WAY_MAX] = 0;
     return number;

@@ -50,8 +50,9 @@ struct tr_connection {
     size_t in_cap;
     size_t parsed; /* of `in`, fed to the parser already */
 
-    uint16_t asked;         /* requests handed on, modulo 2^16 */
-    uint16_t answered;      /* answers put out, likewise */
+    uint16_t asked;    /* requests handed on, modulo 2^16 */
+    uint16_t answered; /* answers put out, likewise */
+    struct tr_rest_client rest;
     struct tr_batch *batch; /* the request under way, if that is one of many lines, */
     struct tr_bulk *bulk;   /* or of all timers that a filter chooses */
     struct early *early;

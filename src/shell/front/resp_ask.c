@@ -37,7 +37,7 @@ bool tr_resp_settle(struct tr_resp_call *call, const struct tr_key_result *resul
         put_refusal(call, result->refusal);
     else if (result->outcome == TR_KEY_TOO_LONG)
         tr_resp_put_error(call->out, TR_RESP_TOO_LONG);
-    call->daemon->has_events = true;
+    tr_daemon_asked(call->daemon);
     return result->outcome != TR_KEY_AGAIN && result->outcome != TR_KEY_REFUSED &&
            result->outcome != TR_KEY_TOO_LONG;
 }

@@ -57,7 +57,7 @@ void tr_resp_put_change(struct tr_resp_call *call, enum tr_change change, uint16
 /* What has been made is on its way to the others. */
 static void put_made(struct tr_resp_call *call, enum tr_change change, uint16_t who)
 {
-    call->daemon->has_events = true;
+    tr_daemon_asked(call->daemon);
     if (change == TR_CHANGE_MADE)
         tr_links_look(call->daemon->links);
     tr_resp_put_change(call, change, who);

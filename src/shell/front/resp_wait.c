@@ -214,7 +214,7 @@ bool tr_resp_wait_ask(struct tr_resp_call *call, const struct tr_key_command *co
         *result = (struct tr_key_result){.outcome = TR_KEY_REFUSED, .refusal = TR_MEMORY_FULL};
         return true;
     }
-    call->daemon->has_events = true;
+    tr_daemon_asked(call->daemon);
     bool is_over = tr_node_ask_key(call->daemon->node, token_of(wait, number), command, result);
     bool is_full =
         is_over && (result->outcome == TR_KEY_AGAIN ||
@@ -251,7 +251,7 @@ bool tr_resp_wait_page(struct tr_resp_call *call, uint16_t only, uint64_t cursor
         call->out->is_lost = true; /* the connection closes */
         return false;
     }
-    call->daemon->has_events = true;
+    tr_daemon_asked(call->daemon);
     enum tr_result refusal =
         tr_node_ask_keys(call->daemon->node, token_of(wait, number), only, cursor, count);
     if (refusal == TR_TOO_MANY_REQUESTS) {

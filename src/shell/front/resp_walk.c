@@ -290,7 +290,7 @@ static void flush_all(struct tr_resp_call *call)
             tr_resp_put_change(call, change, who);
             return;
         }
-        call->daemon->has_events = true;
+        tr_daemon_asked(call->daemon);
         wait->asked_us = wait->asked_us == 0 ? call->daemon->now_us : wait->asked_us;
         wait->is_asked = true;
         wait->floor = tr_node_roster(node)->floor;
