@@ -96,6 +96,12 @@ uint64_t sim_write_due(const struct sim_write *write, uint64_t sequence)
                           : write->asked_ms + sequence * write->interval_ms;
 }
 
+/* Two nodes have it. Of a key that is not certain once its keyspace had one copy. */
+static bool has_second(const struct sim_model *model, const struct sim_write *write)
+{
+    return write->copies >= 2 && !(write->is_key && model->has_single_keys);
+}
+
 void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence, uint64_t now_ms,
                     uint32_t epoch)
 {
@@ -126,7 +132,7 @@ void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence,
         now_ms > from_ms + most_late_ms)
         broken(model, number, "a pop too late, without a fault");
     if (model->lone_late_ms > 0 && is_first && write->is_acked && !write->has_key &&
-        write->copies >= 2 &&
+        has_second(model, write) &&
         now_ms > from_ms + model->lone_late_ms + most_late_ms - model->most_late_ms)
         broken(model, number, "a pop too late, with a replica up");
     if (!model->has_faults && is_over(model, number))
@@ -176,7 +182,7 @@ bool sim_model_is_promised(const struct sim_model *model, uint32_t number)
 {
     const struct sim_write *write = &model->writes[number];
     bool is_lost = model->lost_ms > 0 && write->acked_ms <= model->lost_ms + SIM_GRACE_MS &&
-                   (write->copies < 2 || (write->is_key && model->has_single_keys));
+                   !has_second(model, write);
     const struct sim_write *next = &model->writes[write->replaced_by];
     bool is_unclear = (model->is_unordered && ((write->follows != 0 && !write->is_clear) ||
                                                (write->replaced_by != 0 && !next->is_clear))) ||
