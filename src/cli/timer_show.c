@@ -210,6 +210,7 @@ struct tr_timer_row {
     char name[CELL_MAX];
     char tag[CELL_MAX];
     char uri[URI_MAX];
+    char why[CELL_MAX]; /* of a dead one */
 };
 
 static void keep(char *out, size_t size, struct tr_span text)
@@ -224,6 +225,14 @@ static void keep(char *out, size_t size, struct tr_span text)
     out[count] = '\0';
 }
 
+/* What the last attempt came to: a status, or what was wrong. */
+static struct tr_span why(const struct tr_facts *facts)
+{
+    struct tr_span status = tr_fact_value(facts, "last-attempt.status");
+    struct tr_span error = tr_fact_value(facts, "last-attempt.error");
+    return status.size > 0 ? status : error.size > 0 ? error : TR_SPAN("-");
+}
+
 static void fill_row(struct tr_timer_row *row, const struct tr_facts *facts, bool is_dead)
 {
     struct tr_span name = tr_fact_value(facts, "name");
@@ -235,6 +244,7 @@ static void fill_row(struct tr_timer_row *row, const struct tr_facts *facts, boo
     keep(row->name, sizeof row->name, name.size > 0 ? name : TR_SPAN("-"));
     keep(row->tag, sizeof row->tag, tag.size > 0 ? tag : TR_SPAN("-"));
     keep(row->uri, sizeof row->uri, tr_fact_value(facts, "callback.http.uri"));
+    keep(row->why, sizeof row->why, is_dead ? why(facts) : TR_SPAN(""));
 }
 
 static int by_due(const void *a, const void *b)
@@ -245,27 +255,34 @@ static int by_due(const void *a, const void *b)
     return order != 0 ? order : strcmp(x->id, y->id);
 }
 
+static size_t wider(size_t width, const char *text)
+{
+    size_t size = strlen(text);
+    return size > width ? size : width;
+}
+
 static void print_rows(struct tr_timer_rows *rows)
 {
     size_t name = 4;
     size_t tag = 3;
+    size_t uri = 3;
     for (size_t i = 0; i < rows->count; i++) {
-        size_t size = strlen(rows->list[i].name);
-        name = size > name ? size : name;
-        size = strlen(rows->list[i].tag);
-        tag = size > tag ? size : tag;
+        name = wider(name, rows->list[i].name);
+        tag = wider(tag, rows->list[i].tag);
+        uri = wider(uri, rows->list[i].uri);
     }
     if (!rows->are_many)
         qsort(rows->list, rows->count, sizeof rows->list[0], by_due);
-    printf("%-35s  %-8s  %-24s  %-9s  %-*s  %-*s  %s\n", "ID", "STATE",
+    printf("%-35s  %-8s  %-24s  %-9s  %-*s  %-*s  %-*s%s\n", "ID", "STATE",
            rows->are_dead ? "KEPT UNTIL" : "NEXT POP", "IN", (int)name, "NAME", (int)tag, "TAG",
-           "URI");
+           rows->are_dead ? (int)uri : 0, "URI", rows->are_dead ? "  WHY" : "");
     for (size_t i = 0; i < rows->count; i++) {
         const struct tr_timer_row *row = &rows->list[i];
         char in[CELL_MAX];
         write_duration(in, sizeof in, row->in_ms);
-        printf("%-35s  %-8s  %-24s  %-9s  %-*s  %-*s  %s\n", row->id, row->state, row->at, in,
-               (int)name, row->name, (int)tag, row->tag, row->uri);
+        printf("%-35s  %-8s  %-24s  %-9s  %-*s  %-*s  %-*s%s%s\n", row->id, row->state, row->at, in,
+               (int)name, row->name, (int)tag, row->tag, rows->are_dead ? (int)uri : 0, row->uri,
+               rows->are_dead ? "  " : "", row->why);
     }
     rows->count = 0;
 }

@@ -199,6 +199,26 @@ static void put_store(struct tr_writer *out, const struct tr_metrics *metrics,
     tr_metrics_sample(out, "tryst_queue_depth", "queue=\"commit\"", stats->waiting);
 }
 
+static bool is_of_cluster(const struct tr_node_peer *peer)
+{
+    return peer->role != TR_ROLE_NONE && peer->role != TR_ROLE_LOST;
+}
+
+static void put_each_peer(struct tr_writer *out, const struct tr_node *node)
+{
+    tr_metrics_head(out, "tryst_peer_up", "gauge", "1 for another node that was heard of lately.");
+    for (uint32_t i = 1; i < tr_node_members(node); i++) {
+        struct tr_node_peer peer;
+        tr_node_peer(node, (uint16_t)i, &peer);
+        if (!is_of_cluster(&peer))
+            continue;
+        tr_put_text(out, "tryst_peer_up{peer=");
+        tr_put_json_string(out, peer.address);
+        tr_put_text(out, "} ");
+        put_value(out, peer.is_up, false);
+    }
+}
+
 /* The nodes of the view, as this one sees them. */
 static void put_peers(struct tr_writer *out, const struct tr_node *node)
 {
@@ -212,7 +232,7 @@ static void put_peers(struct tr_writer *out, const struct tr_node *node)
     int64_t skew_ms = 0;
     for (uint32_t i = 1; i < tr_node_members(node); i++) {
         tr_node_peer(node, (uint16_t)i, &peer);
-        bool is_in = peer.role != TR_ROLE_NONE && peer.role != TR_ROLE_LOST;
+        bool is_in = is_of_cluster(&peer);
         nodes += is_in;
         up += is_in && peer.is_up;
         others += is_in && peer.is_up && !peer.has_same_view;
@@ -224,6 +244,7 @@ static void put_peers(struct tr_writer *out, const struct tr_node *node)
     }
     put_one(out, "tryst_peers", "gauge", "Other nodes of the view.", nodes);
     put_one(out, "tryst_peers_up", "gauge", "Of them, those that were heard of lately.", up);
+    put_each_peer(out, node);
     put_one(out, "tryst_peers_other_view", "gauge",
             "Of those, the ones that show another list of nodes.", others);
     put_one(out, "tryst_peers_behind", "gauge", "Nodes for which records are being looked for.",

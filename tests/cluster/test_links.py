@@ -158,6 +158,8 @@ def test_a_dialler_checks_the_node_it_has_called(pair):
     nodes[2].start(wait=False)
     wait_for(lambda: "does not have the same secret" in nodes[0].log() + nodes[1].log(), 20, "they tell each other apart")
     assert counts(nodes[0])[2] == 1 and nodes[2].metrics()["tryst_peers_up"] == 0
+    heard = {node.address: nodes[0].metrics()[f'tryst_peer_up{{peer="{node.address}"}}'] for node in nodes[1:]}
+    assert heard == {nodes[1].address: 1, nodes[2].address: 0}
 
 
 @pytest.mark.parametrize("version", [0, 99])

@@ -53,7 +53,7 @@ def test_at_an_instant(node, receiver):
     assert at_of(shown["timing"]["at"]) == at_of(at) and at_of(shown["next-pop"]) == at_of(at)
     pop = receiver.wait(1)[0]
     assert time.time() >= at_of(at) and at_of(pop.headers["ce-time"]) == at_of(at)
-    assert node.get(location).status == 404
+    wait_for(lambda: node.get(location).status == 404, what="the end of the timer")
 
 
 def test_at_in_the_past_pops_at_once_and_owes_nothing_in_between(node, receiver):

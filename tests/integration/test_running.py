@@ -364,7 +364,8 @@ def test_dead_pops_by_hand(nodes, receiver):
     node = nodes(config="[callback]\nattempts = 1\n").start()
     receiver.status = 500
     name = tryst(node, "timer", "add", "--in", "0", "--to", receiver.uri).stdout.strip()
-    wait_for(lambda: name in tryst(node, "timer", "ls", "--dead").stdout, what="a dead pop in the list")
+    row = wait_for(lambda: [line for line in tryst(node, "timer", "ls", "--dead").stdout.splitlines() if name in line], what="a dead pop in the list")
+    assert row[0].split()[-1] == "500"
     receiver.status = 200
     assert tryst(node, "timer", "redrive", name).returncode == 0
     receiver.wait(2)
