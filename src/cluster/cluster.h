@@ -174,6 +174,7 @@ struct tr_cluster {
     struct tryst_place_map *ring_scratch;
     size_t ring_map_size;
     struct tr_peer *peers; /* by member */
+    tr_mono_ms beat_ms;    /* when the first heartbeat is due to a node that is up */
 
     struct tr_message *messages;
     uint32_t messages_max;

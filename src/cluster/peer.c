@@ -60,6 +60,12 @@ bool tr_peer_knows_more(const struct tr_cluster *cluster, uint16_t peer)
     return !tr_view_has_others(cluster) && cluster->peers[peer].view != cluster->view.id;
 }
 
+/* When it heard us last, as far as we know; a new link is given some time. */
+static tr_mono_ms heard_us_ms(const struct tr_peer *peer)
+{
+    return peer->echo_ms > peer->linked_ms ? peer->echo_ms : peer->linked_ms;
+}
+
 /* ---- links ---- */
 
 void tr_peer_link_up(struct tr_cluster *cluster, uint16_t index)
@@ -227,6 +233,42 @@ void tr_peers_beat_now(struct tr_cluster *cluster)
         cluster->peers[i].beat_ms = cluster->time->now_ms;
 }
 
+void tr_peers_note_beats(struct tr_cluster *cluster)
+{
+    cluster->beat_ms = TR_NEVER;
+    for (uint32_t i = 1; i < cluster->member_count; i++) {
+        const struct tr_peer *peer = &cluster->peers[i];
+        bool is_told = peer->is_up && peer->has_greeted && !peer->is_sending;
+        if (is_told && peer->beat_ms < cluster->beat_ms)
+            cluster->beat_ms = peer->beat_ms;
+    }
+}
+
+uint64_t tr_peers_unsaid_ms(const struct tr_cluster *cluster)
+{
+    tr_mono_ms now_ms = cluster->time->now_ms;
+    bool is_told = cluster->beat_ms == TR_NEVER || now_ms < cluster->beat_ms;
+    return is_told ? 0 : now_ms - cluster->beat_ms + BEAT_MS;
+}
+
+static tr_mono_ms later(const struct tr_cluster *cluster, tr_mono_ms at_ms, uint64_t by_ms)
+{
+    tr_mono_ms now_ms = cluster->time->now_ms;
+    return at_ms + by_ms < now_ms ? at_ms + by_ms : now_ms;
+}
+
+void tr_peers_excuse(struct tr_cluster *cluster, uint64_t for_ms)
+{
+    TR_ASSERT(for_ms > 0);
+    for (uint32_t i = 1; i < cluster->member_count; i++) {
+        struct tr_peer *peer = &cluster->peers[i];
+        if (!peer->is_up)
+            continue;
+        peer->heard_ms = later(cluster, peer->heard_ms, for_ms);
+        peer->linked_ms = later(cluster, heard_us_ms(peer), for_ms);
+    }
+}
+
 static void hear_beat(struct tr_cluster *cluster, uint16_t index, const struct tr_frame *frame)
 {
     TR_ASSERT(frame->kind == TR_FRAME_BEAT && cluster->peers[index].link == LINK_GREETED);
@@ -307,9 +349,8 @@ void tr_peer_look(struct tr_cluster *cluster, uint16_t index, struct tr_effects 
     TR_ASSERT(index != 0 && index < cluster->member_count);
     struct tr_peer *peer = &cluster->peers[index];
     tr_mono_ms now_ms = cluster->time->now_ms;
-    tr_mono_ms hears_ms = peer->echo_ms > peer->linked_ms ? peer->echo_ms : peer->linked_ms;
     bool is_heard = peer->link == LINK_GREETED && now_ms < peer->heard_ms + TR_SUSPECT_MS;
-    bool is_up = is_heard && now_ms < hears_ms + HEARS_MS;
+    bool is_up = is_heard && now_ms < heard_us_ms(peer) + HEARS_MS;
     if (is_heard && !is_up)
         tr_cover(cluster->trial, RULE_ONE_WAY);
     if (is_up != peer->is_up) {

@@ -251,13 +251,12 @@ static bool has_sent_claims(struct tr_node *node, uint16_t index, struct tr_effe
            tr_outbox_has_frame_room(cluster, out);
 }
 
-static void run(struct tr_node *node, uint16_t index, struct tr_effects *out)
+/* At the end of a turn, when what has come by then was read: else it might be taken for silent. */
+static void look(struct tr_node *node, uint16_t index, struct tr_effects *out)
 {
-    TR_ASSERT(index != 0 && index < node->cluster.member_count);
     struct tr_cluster *cluster = &node->cluster;
     struct tr_replication *replication = &node->replication;
     const struct tr_peer *peer = &cluster->peers[index];
-    bool is_stopping = node->phase == PHASE_DRAINING;
     tr_peer_look(cluster, index, out);
     if (peer->link == LINK_GREETED && cluster->view.count > 0) {
         tr_antientropy_run(replication, index);
@@ -266,6 +265,15 @@ static void run(struct tr_node *node, uint16_t index, struct tr_effects *out)
     }
     if (tr_peer_heeds(cluster, index) && may_say_more(node, index))
         tr_pending_run(&node->replication, index);
+}
+
+static void say(struct tr_node *node, uint16_t index, struct tr_effects *out)
+{
+    TR_ASSERT(index != 0 && index < node->cluster.member_count);
+    struct tr_cluster *cluster = &node->cluster;
+    struct tr_replication *replication = &node->replication;
+    const struct tr_peer *peer = &cluster->peers[index];
+    bool is_stopping = node->phase == PHASE_DRAINING;
     if (!tr_peer_greet(cluster, index, out))
         return;
     if (node->time.now_ms >= peer->beat_ms && !(is_stopping && peer->count > 0) &&
@@ -292,9 +300,12 @@ static bool is_awaited(const struct tr_node *node, uint32_t index)
 void tr_peers_run(struct tr_node *node, bool has_more, struct tr_effects *out)
 {
     for (uint32_t i = 1; i < node->cluster.member_count; i++) {
+        if (!has_more)
+            look(node, (uint16_t)i, out);
         if (!has_more || is_awaited(node, i))
-            run(node, (uint16_t)i, out);
+            say(node, (uint16_t)i, out);
     }
+    tr_peers_note_beats(&node->cluster);
 }
 
 tr_mono_ms tr_peers_wake_at(const struct tr_node *node)

@@ -44,6 +44,17 @@ bool tr_turn_is_first(const struct tr_pops *pops, const struct tr_head *head)
     return rank == 0 || (is_first && !is_stray);
 }
 
+/* What fell due while this node caught up may wait for others that do so, too: they come before it
+ * from when it has done so. */
+static tr_steady_ms after_catchup(const struct tr_pops *pops, const struct tr_head *record,
+                                  unsigned rank, tr_steady_ms latest)
+{
+    const struct tr_replication *replication = pops->replication;
+    tr_steady_ms caught_up_ms = replication->caught_up_ms + pops->time->steady_base;
+    tr_steady_ms next_ms = caught_up_ms + (uint64_t)rank * TR_POSITION_MS;
+    return record->due_ms < caught_up_ms && latest < next_ms ? next_ms : latest;
+}
+
 /* When this node is to make the pop that `record` stands for: now, or when to look again. */
 tr_steady_ms tr_turn_at(struct tr_pops *pops, const struct tr_head *record)
 {
@@ -63,6 +74,7 @@ tr_steady_ms tr_turn_at(struct tr_pops *pops, const struct tr_head *record)
         if (held_ms > record->due_ms)
             latest = held_ms + (uint64_t)rank * TR_POSITION_MS;
     }
+    latest = after_catchup(pops, record, rank, latest);
     if (is_first || latest <= pops->time->steady_ms) {
         if (rank > 0)
             tr_cover(pops->trial, is_first ? RULE_TAKEOVER : RULE_LATE_TURN);

@@ -13,6 +13,8 @@
 #define AHEAD_MS       500   /* half of it is for others to hear, half to hear that they have */
 #define AHEAD_MOST_MS  4000
 #define LOOK_MS        50
+#define LATE_MS        20                   /* a step that is later than asked for by as much */
+#define DOUBTED_MS     (TR_SUSPECT_MS - 50) /* heartbeats, and claims, take some time */
 
 _Static_assert(TR_SUSPECT_MS < SILENT_MS && SILENT_MS < SILENT_MOST_MS,
                "a node that is waited for has had time to be heard");
@@ -127,15 +129,31 @@ void tr_catchup_run(struct tr_replication *replication)
     tr_peers_beat_now(replication->cluster);
 }
 
-/* The loop of this node stood still for so long that others took it for dead. */
+/* By how much this step is later than the one before it has asked for. */
+static uint64_t late_ms(const struct tr_replication *replication)
+{
+    tr_mono_ms now_ms = replication->time->now_ms;
+    bool is_asked = replication->wake_ms != TR_NEVER && replication->wake_ms < now_ms;
+    return is_asked ? now_ms - replication->wake_ms : 0;
+}
+
+/* The loop of this node stood still. What others have sent meanwhile may be read after this step,
+ * so their silence is none. And if it was for so long that they may take this node for dead, they
+ * make its pops. */
 void tr_catchup_notice(struct tr_replication *replication, struct tr_effects *out)
 {
-    if (!tr_replication_is_popping(replication) || replication->wake_ms == TR_NEVER ||
-        replication->time->now_ms <= replication->wake_ms + TR_SUSPECT_MS ||
+    uint64_t still_ms = late_ms(replication);
+    uint64_t unsaid_ms = tr_peers_unsaid_ms(replication->cluster);
+    if (still_ms >= LATE_MS && !tr_breaks(replication->trial, MUTANT_OWN_STANDSTILL))
+        tr_peers_excuse(replication->cluster, still_ms);
+    if (tr_breaks(replication->trial, MUTANT_UNDOUBTED))
+        unsaid_ms = 0;
+    bool is_doubted = still_ms > TR_SUSPECT_MS || unsaid_ms >= DOUBTED_MS;
+    if (!tr_replication_is_popping(replication) || !is_doubted ||
         tr_breaks(replication->trial, MUTANT_NO_CATCHUP))
         return;
     tr_cover(replication->trial, RULE_CATCHUP_AGAIN);
-    tr_note(out, TR_NOTE_STOOD_STILL, 0, replication->time->now_ms - replication->wake_ms);
+    tr_note(out, TR_NOTE_STOOD_STILL, 0, still_ms > unsaid_ms ? still_ms : unsaid_ms);
     tr_catchup_begin(replication);
 }
 

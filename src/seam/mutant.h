@@ -41,6 +41,10 @@
     X(ENDS_EARLY, "ends-early", "a change ends while a node still moves its records", "")          \
     X(LOWER_ROSTER, "lower-roster", "of two rosters of one epoch each node keeps its own", "")     \
     X(LOST_AWAITED, "lost-awaited", "a change waits for nodes that are lost", "")                  \
+    X(OWN_STANDSTILL, "own-standstill",                                                            \
+      "a node that stood still takes the others for silent", "starved")                            \
+    X(UNDOUBTED, "undoubted",                                                                      \
+      "a node pops though it has sent no heartbeat for long", "starved")                           \
     X(DEAF, "deaf",                                                                                \
       "a node whose log was full goes on as if it had missed nothing", "full")                     \
     X(KEY_TOLD_EARLY, "key-told-early", "a key is told of before it is durable", "keys")           \

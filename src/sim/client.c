@@ -394,7 +394,7 @@ static void answer_write(struct world *world, const struct open_request *request
     bool is_stopping = world->machines[request->machine].is_draining;
     bool is_contested = write->races > 0 && (world->is_scaling || is_changed || is_stopping);
     if (write->is_maybe && !write->is_torn && !is_contested && !world->model.has_faults &&
-        !world->is_tight && !world->options->is_hostile)
+        !world->faults[SIM_STARVED] && !world->is_tight && !world->options->is_hostile)
         sim_break(world, "the outcome of a write is unknown, without a fault");
     if (effect->of.answer.result == TR_MEMORY_FULL)
         sim_fault(world, SIM_MEMORY);
@@ -415,9 +415,12 @@ static void answer_read(struct world *world, const struct open_request *request,
      * way, looks where the view before places it. */
     bool has_not_heard = world->latency_ms > 0 && is_outdated(world, request->machine) &&
                          !sim_is_settled(world, request->asked_ms);
+    /* Nor has a node that got no time heard what others were told meanwhile. */
+    bool has_missed =
+        world->faults[SIM_STARVED] && world->now_ms < world->model.impaired_ms + SIM_GRACE_MS;
     sim_trace(world, "%s reads %u: %s", sim_name(request->machine), request->subject,
               is_there ? "there" : "not there");
-    if (world->model.is_off || has_not_heard)
+    if (world->model.is_off || has_not_heard || has_missed)
         return;
     if (is_sure && write->pops > 0 && end_ms > world->now_ms + 1000 && !is_there)
         sim_break(world, "a timer that was acknowledged is not there");

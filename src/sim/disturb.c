@@ -2,8 +2,11 @@
 /* What goes wrong: crashes, disks, links, clocks, receivers. */
 #include "sim/world.h"
 
-#define BETWEEN_MS 5000 /* restarts and crashes, where it is one at a time */
-#define OFF_MS     50   /* nodes correct their clocks by more than that, or not at all */
+#define BETWEEN_MS       5000 /* restarts and crashes, where it is one at a time */
+#define STARVED_SELDOM   25   /* of as many client writes one */
+#define STARVED_LEAST_MS 20
+#define STARVED_MORE_MS  900
+#define OFF_MS           50 /* nodes correct their clocks by more than that, or not at all */
 
 /* Whether a step of the clock is written down: one that is not yet is one that nobody saw. */
 static bool is_step_logged(const struct world *world, const struct machine *machine)
@@ -124,7 +127,9 @@ static void disturb_one(struct world *world, uint32_t index)
 {
     bool is_quiet = world->now_ms > world->model.impaired_ms + BETWEEN_MS;
     uint64_t seldom = world->options->is_full ? 5 : 20; /* full disks are what such a life is for */
-    if (!is_quiet || !world->machines[index].is_ready || !sim_chance(world, seldom))
+    bool is_running =
+        world->machines[index].is_ready && world->machines[index].paused_until_ms <= world->now_ms;
+    if (!is_quiet || !is_running || !sim_chance(world, seldom))
         return;
     if (world->faults[SIM_RESTART] && sim_chance(world, 2)) {
         sim_fault(world, SIM_RESTART);
@@ -247,6 +252,28 @@ static void disturb_wildly(struct world *world, uint32_t a, uint32_t b)
     }
 }
 
+/* A node gets no time to run, or the whole machine does, on which all of them are. What comes
+ * meanwhile waits, and it is up to chance whether the node reads that first. */
+static void starve(struct world *world, uint32_t index)
+{
+    if (!world->faults[SIM_STARVED] || !sim_chance(world, STARVED_SELDOM))
+        return;
+    bool is_all = sim_chance(world, 4);
+    uint64_t until_ms = world->now_ms + STARVED_LEAST_MS + sim_draw(world, STARVED_MORE_MS);
+    sim_fault(world, SIM_STARVED);
+    for (uint32_t i = 0; i < world->machine_count; i++) {
+        struct machine *machine = &world->machines[i];
+        if ((i != index && !is_all) || !machine->is_running)
+            continue;
+        sim_trace(world, "%s gets no time", sim_name(i));
+        machine->paused_until_ms = until_ms;
+        machine->starved_ms = world->now_ms;
+        machine->ticks_first = sim_chance(world, 2);
+    }
+    world->model.impaired_ms = world->now_ms;
+    sim_model_starve(&world->model, until_ms);
+}
+
 /* Its zone files become others, now and then. */
 static void change_zones(struct world *world, uint32_t index)
 {
@@ -274,6 +301,7 @@ void sim_disturb(struct world *world)
         snap(world, a);
     step_clock(world, a);
     change_zones(world, a);
+    starve(world, a);
     if (world->is_sluggish && a != b && sim_chance(world, 200))
         sim_stall(world, a, b);
     else if (world->is_sluggish)

@@ -96,6 +96,7 @@ static void draw_hardships(struct world *world)
     if (world->options->has_keys)
         faults[SIM_SPREAD] = sim_chance(world, world->options->is_moving ? 2 : 3);
     faults[SIM_FLUSH] = world->options->has_flushes;
+    faults[SIM_STARVED] = world->options->is_starved;
 }
 
 /* One store at most is lost in a life. */
@@ -175,6 +176,7 @@ void sim_draw_faults(struct world *world)
     for (unsigned i = SIM_FEW_CLAIMS; i <= SIM_SLICES; i++)
         is_tight |= faults[i];
     world->is_tight = is_tight;
+    is_tight |= faults[SIM_STARVED]; /* it catches up, and others may, too */
     uint64_t slow_ms = LATE_TRIPS * world->latency_ms;
     world->model.most_late_ms = slow_ms + (is_tight ? TIGHT_LATE_MS : CALM_LATE_MS);
     world->model.repeat_ms = world->is_sluggish ? REPEAT_MS : 0;

@@ -58,7 +58,8 @@
     X(CRON, "cron expressions")                                                                    \
     X(ZONES, "zone files that differ")                                                             \
     X(CONDITION, "writes that want the timer as it was")                                           \
-    X(TWIN, "requests that are sent to two nodes")
+    X(TWIN, "requests that are sent to two nodes")                                                 \
+    X(STARVED, "nodes that get no time to run")
 
 #define SIM_AS_FAULT(name, what) SIM_##name,
 enum sim_fault { SIM_FAULTS_LIST(SIM_AS_FAULT) SIM_FAULTS };
@@ -72,6 +73,7 @@ struct sim_options {
     bool is_calm;        /* no faults; scaling and clean restarts are none */
     bool is_still;       /* nor scaling, nor restarts */
     bool is_sluggish;    /* links that stall, and nothing else that fails */
+    bool is_starved;     /* calm, and nodes get no time to run for a moment, one or all of them */
     bool is_full;        /* nodes restart onto disks that are full */
     bool is_hostile;     /* one node sends whatever it likes */
     bool has_keys;       /* keys beside the timers, */

@@ -196,6 +196,7 @@ void sim_step(struct world *world, uint32_t index, struct tr_event *event)
 {
     struct machine *machine = &world->machines[index];
     bool was_ready = machine->is_ready;
+    machine->ticks_first = false;
     event->now_ms = boot_clock(world, machine);
     event->wall_ms = (uint64_t)((int64_t)(machine->boot_ms + event->now_ms) + machine->skew_ms);
     machine->wall_ms = event->wall_ms;

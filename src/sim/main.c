@@ -31,6 +31,7 @@ static const char usage[] =
     "  --still          nor that: nothing changes at all\n"
     "  --full           calm lives in which nodes restart onto disks that are full\n"
     "  --sluggish       lives in which links stall, for long, and nothing else fails\n"
+    "  --starved        calm lives in which nodes get no time to run, for a moment\n"
     "  --hostile        one node sends whatever it likes\n"
     "  --alone          lives of a single node\n"
     "  --keys           likewise, with keys beside the timers\n"
@@ -116,6 +117,8 @@ static bool read_flag(struct arguments *arguments, const char *name)
         arguments->options.is_calm = arguments->options.is_still = true;
     else if (strcmp(name, "--full") == 0)
         arguments->options.is_full = arguments->options.is_calm = true;
+    else if (strcmp(name, "--starved") == 0)
+        arguments->options.is_calm = arguments->options.is_starved = true;
     else if (strcmp(name, "--sluggish") == 0)
         arguments->options.is_sluggish = true;
     else if (strcmp(name, "--hostile") == 0)
@@ -265,7 +268,10 @@ static void shorten(const struct sim_options *failed)
            failed->is_still  ? " --still"
            : failed->is_calm ? " --calm"
                              : "",
-           failed->is_sluggish ? " --sluggish" : "", failed->is_hostile ? " --hostile" : "");
+           failed->is_starved    ? " --starved"
+           : failed->is_sluggish ? " --sluggish"
+                                 : "",
+           failed->is_hostile ? " --hostile" : "");
     if (failed->has_plans)
         printf(" --plans");
     if (failed->is_moving)
@@ -349,6 +355,8 @@ static bool find_mutant(const struct arguments *arguments, enum tr_mutant mutant
         options.is_calm |=
             is_slow || options.is_full || options.is_moving || strcmp(broken->lives, "calm") == 0;
         options.is_sluggish |= strcmp(broken->lives, "sluggish") == 0;
+        options.is_starved |= strcmp(broken->lives, "starved") == 0;
+        options.is_calm |= options.is_starved;
         if (is_slow)
             options.latency_ms = SLOW_MS;
         for (options.seed = 1; options.seed <= MUTANT_SEEDS; options.seed++) {

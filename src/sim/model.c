@@ -25,8 +25,16 @@ uint32_t sim_model_ask(struct sim_model *model, struct sim_write write)
     }
     if (model->count == 1)
         model->writes[0] = (struct sim_write){0};
+    write.is_starved = write.asked_ms < model->starved_ms;
     model->writes[model->count] = write;
     return model->count++;
+}
+
+void sim_model_starve(struct sim_model *model, uint64_t until_ms)
+{
+    model->starved_ms = until_ms > model->starved_ms ? until_ms : model->starved_ms;
+    for (uint32_t i = 1; i < model->count; i++)
+        model->writes[i].is_starved |= sim_write_is_open(&model->writes[i]);
 }
 
 void sim_model_redrive(struct sim_model *model, tr_timer_id id)
@@ -141,12 +149,12 @@ void sim_model_fire(struct sim_model *model, uint32_t number, uint64_t sequence,
         broken(model, number, "a pop long after a cancel or replace, with nothing wrong");
     if (write->is_refused && !write->is_maybe)
         broken(model, number, "a pop of a timer that was refused");
-    if (!model->has_faults && write->delivered[sequence - 1] == epoch + 1)
+    if (!model->has_faults && !model->may_repeat && write->delivered[sequence - 1] == epoch + 1)
         broken(model, number, "a second pop after a success, without a crash");
     uint64_t delivered_ms = write->delivered_ms[sequence - 1];
     if (model->repeat_ms > 0 && delivered_ms > 0 && now_ms > delivered_ms + model->repeat_ms)
         broken(model, number, "a pop again, long after a success");
-    if (model->is_once && write->fired[sequence - 1] > 0)
+    if (model->is_once && !model->may_repeat && write->fired[sequence - 1] > 0)
         broken(model, number, "a pop twice, without a fault");
     write->fired[sequence - 1]++;
 }

@@ -35,7 +35,8 @@ struct sim_write {
     unsigned copies;      /* that were promised */
     bool is_key;          /* it is the appointment of a key */
     uint64_t acked_ms;
-    bool is_rash; /* so soon after the one before that apart nobody can tell the order */
+    bool is_starved; /* a node got no time to run while it was under way: others stand in */
+    bool is_rash;    /* so soon after the one before that apart nobody can tell the order */
     bool is_redriven;
     bool is_clear;    /* nothing had been wrong for a while: all had heard of what was before */
     bool is_torn;     /* its coordinator did not know all nodes yet, or did not see them; */
@@ -49,6 +50,8 @@ struct sim_write {
     uint32_t delivered[SIM_POPS_MAX]; /* crash epoch + 1 of the last success, by sequence */
     uint64_t delivered_ms[SIM_POPS_MAX]; /* the first */
     uint32_t fired[SIM_POPS_MAX];
+    uint64_t fired_ms[SIM_POPS_MAX]; /* the last time, */
+    uint32_t fired_by[SIM_POPS_MAX]; /* and which node it was */
     bool is_dead[SIM_POPS_MAX];
 };
 
@@ -66,12 +69,14 @@ struct sim_model {
     uint64_t repeat_ms;    /* a pop is not made again so long after a success; 0: no matter */
     uint64_t most_early_ms; /* since clocks drift */
     uint64_t impaired_ms;   /* when something was last wrong */
+    uint64_t starved_ms;    /* until when a node gets no time to run */
     uint64_t lost_ms;       /* when a disk was lost; 0: none was */
     bool is_unordered;      /* clocks are apart, and nodes do not always meet: of two writes to one
                            * timer nobody can tell which was first */
     bool has_faults;    /* a pop may come twice, and after a cancel that a node has not heard of */
     bool has_steps;     /* of clocks, which a timer with one copy cannot tell */
     bool is_once;       /* each pop is made once: receivers do not fail */
+    bool may_repeat;    /* this one: the node that made it has had no time to say so since */
     bool has_restarts;  /* what only one node has may wait for it */
     bool has_zones;     /* that differ: which occurrence is the next depends on who is asked */
     bool has_full;      /* disks: a node may refuse what splits off of a timer that it holds */
@@ -85,6 +90,9 @@ void sim_model_free(struct sim_model *model);
 
 /* A new write; returns its number. */
 uint32_t sim_model_ask(struct sim_model *model, struct sim_write write);
+
+/* A node gets no time to run until then. */
+void sim_model_starve(struct sim_model *model, uint64_t until_ms);
 
 /* When a pop is due, at the earliest. */
 uint64_t sim_write_due(const struct sim_write *write, uint64_t sequence);

@@ -70,6 +70,25 @@ static uint64_t stopping_for(const struct world *world)
     return longest_ms;
 }
 
+/* The node that has made this pop got no time to run after it: others could not hear of it. Or one
+ * got none while the timer was set. */
+static bool may_repeat(const struct world *world, uint32_t write, uint64_t sequence)
+{
+    const struct sim_write *made = &world->model.writes[write];
+    if (write >= world->model.count || sequence < 1 || sequence > SIM_POPS_MAX)
+        return false;
+    const struct machine *maker = &world->machines[made->fired_by[sequence - 1]];
+    return made->is_starved || maker->starved_ms >= made->fired_ms[sequence - 1];
+}
+
+static void note_maker(struct world *world, uint32_t index, uint32_t write, uint64_t sequence)
+{
+    if (write >= world->model.count || sequence < 1 || sequence > SIM_POPS_MAX)
+        return;
+    world->model.writes[write].fired_by[sequence - 1] = index;
+    world->model.writes[write].fired_ms[sequence - 1] = world->now_ms;
+}
+
 void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effect)
 {
     struct tr_record record;
@@ -83,7 +102,9 @@ void sim_fire(struct world *world, uint32_t index, const struct tr_effect *effec
     if (write < world->model.count)
         world->model.writes[write].fired_id = record.head.key.id;
     world->model.stop_late_ms = stopping_for(world);
+    world->model.may_repeat = world->faults[SIM_STARVED] && may_repeat(world, write, sequence);
     sim_model_fire(&world->model, write, sequence, world->now_ms, 0);
+    note_maker(world, index, write, sequence);
     if (write < world->model.count)
         sim_plans_popped(world, write, &record);
     if (world->is_lone && !world->is_tight && !world->options->is_hostile &&

@@ -136,7 +136,8 @@ void sim_advance(struct world *world, uint64_t limit_ms)
             break;
         if (world->result.steps > world->steps_most)
             sim_break(world, "it goes on and on");
-        if (next_ms > wake_ms) {
+        bool is_tick_first = next_ms == wake_ms && world->machines[index].ticks_first;
+        if (next_ms > wake_ms || is_tick_first) {
             struct tr_event event = {.kind = TR_EVENT_TICK};
             world->now_ms = wake_ms;
             sim_step(world, index, &event);
@@ -145,8 +146,8 @@ void sim_advance(struct world *world, uint64_t limit_ms)
         struct sim_pending pending = sim_queue_take(&world->queue);
         uint64_t paused = world->machines[pending.machine].paused_until_ms;
         world->now_ms = next_ms > world->now_ms ? next_ms : world->now_ms;
-        if (paused > world->now_ms &&
-            pending.what != HAPPENS_VIEW) { /* it waits with the machine */
+        bool is_file = pending.what == HAPPENS_VIEW && !world->faults[SIM_STARVED];
+        if (paused > world->now_ms && !is_file) { /* it waits with the machine */
             pending.at_ms = paused;
             sim_queue_add(&world->queue, pending);
             continue;

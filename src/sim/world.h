@@ -46,8 +46,10 @@ struct machine {
     bool was_set;    /* its clock, while it was down */
     uint32_t shared; /* timers that others have too, when it went down */
     uint64_t paused_until_ms;
-    uint64_t wake_ms; /* true time */
-    uint64_t wall_ms; /* its own, in its last step */
+    uint64_t starved_ms; /* when it last got no time, for a moment */
+    bool ticks_first;    /* after that: before it reads what has come meanwhile */
+    uint64_t wake_ms;    /* true time */
+    uint64_t wall_ms;    /* its own, in its last step */
     uint32_t epoch;
     uint32_t store; /* how often its disk was new */
     bool is_used;   /* it has been part of a cluster */
