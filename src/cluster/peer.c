@@ -238,8 +238,7 @@ void tr_peers_note_beats(struct tr_cluster *cluster)
     cluster->beat_ms = TR_NEVER;
     for (uint32_t i = 1; i < cluster->member_count; i++) {
         const struct tr_peer *peer = &cluster->peers[i];
-        bool is_told = peer->is_up && peer->has_greeted && !peer->is_sending;
-        if (is_told && peer->beat_ms < cluster->beat_ms)
+        if (peer->is_up && peer->has_greeted && peer->beat_ms < cluster->beat_ms)
             cluster->beat_ms = peer->beat_ms;
     }
 }

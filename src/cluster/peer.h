@@ -33,7 +33,7 @@ uint64_t tr_peers_trip(const struct tr_cluster *cluster);
 void tr_peers_beat_now(struct tr_cluster *cluster); /* what this node says of itself has changed */
 /* After heartbeats were sent: when the next one is due. */
 void tr_peers_note_beats(struct tr_cluster *cluster);
-/* For how long some node that is up has not been sent a heartbeat, though it could have been. */
+/* For how long some node that is up has not been sent a heartbeat. */
 uint64_t tr_peers_unsaid_ms(const struct tr_cluster *cluster);
 /* This node had no time for so long: that it has heard nothing tells nothing of the others. */
 void tr_peers_excuse(struct tr_cluster *cluster, uint64_t for_ms);

@@ -91,13 +91,22 @@ static bool is_late(const struct tr_pops *pops, const struct tr_head *record)
     return pops->time->steady_ms >= own_ms + TR_SUSPECT_MS && record->replicas.count > 1;
 }
 
+/* Another node comes first: if that is up, it is about to make pops again. */
+static bool is_of_another(const struct tr_pops *pops, const struct tr_head *record)
+{
+    uint16_t turns[TR_NAMES_MAX];
+    unsigned count = tr_set_turns(pops->replication, record, record->order.attempt, turns);
+    uint16_t first = count > 0 ? turns[0] : TR_MEMBER_NONE;
+    return first != 0 && first != TR_MEMBER_NONE && tr_peer_is_up(pops->cluster, first);
+}
+
 void tr_claim_later(struct tr_pops *pops, tr_ref ref, const struct tr_head *record)
 {
     TR_ASSERT(ref != TR_ARENA_NONE);
     struct tr_fifo_entry entry = {ref, pops->time->steady_ms + CLAIM_MS};
     if (tr_set_is_own(record))
         return; /* nobody else would make it */
-    if (is_late(pops, record)) {
+    if (is_late(pops, record) || is_of_another(pops, record)) {
         tr_cover(pops->trial, RULE_CLAIMED_AT_ONCE);
         if (!claim(pops, record, false))
             entry.due_ms = pops->time->steady_ms;

@@ -90,8 +90,9 @@ void tr_acknowledge_heard(struct tr_replication *replication, uint16_t peer,
 }
 
 /* Of the nodes that a write's coordinator says have the record, the first sends it at once to those
- * that do not and are up here: they were not for the coordinator, which may have only just met
- * them. */
+ * that do not and are linked here: they were not up for the coordinator, which may have only just
+ * met them. One that says nothing, and whose link is there, may get no time to run, and reads this
+ * before it pops again. */
 static void send_to_unmarked(struct tr_replication *replication, const struct tr_head *record,
                              uint8_t mask)
 {
@@ -101,7 +102,7 @@ static void send_to_unmarked(struct tr_replication *replication, const struct tr
         return;
     for (unsigned i = 0; i < record->replicas.count; i++) {
         uint16_t member = record->replicas.members[i];
-        if ((mask & 1u << i) != 0 || !tr_peer_is_up(replication->cluster, member))
+        if ((mask & 1u << i) != 0 || replication->cluster->peers[member].link != LINK_GREETED)
             continue;
         tr_cover(replication->trial, RULE_UNMARKED);
         tr_pending_send_decided(replication, member, record);

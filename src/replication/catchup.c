@@ -146,9 +146,10 @@ void tr_catchup_notice(struct tr_replication *replication, struct tr_effects *ou
     uint64_t unsaid_ms = tr_peers_unsaid_ms(replication->cluster);
     if (still_ms >= LATE_MS && !tr_breaks(replication->trial, MUTANT_OWN_STANDSTILL))
         tr_peers_excuse(replication->cluster, still_ms);
-    if (tr_breaks(replication->trial, MUTANT_UNDOUBTED))
-        unsaid_ms = 0;
-    bool is_doubted = still_ms > TR_SUSPECT_MS || unsaid_ms >= DOUBTED_MS;
+    /* Heartbeats that are late by themselves wait for a link that takes nothing. */
+    bool is_unheard = still_ms >= LATE_MS && unsaid_ms >= DOUBTED_MS &&
+                      !tr_breaks(replication->trial, MUTANT_UNDOUBTED);
+    bool is_doubted = still_ms > TR_SUSPECT_MS || is_unheard;
     if (!tr_replication_is_popping(replication) || !is_doubted ||
         tr_breaks(replication->trial, MUTANT_NO_CATCHUP))
         return;

@@ -263,7 +263,8 @@ static void starve(struct world *world, uint32_t index)
     sim_fault(world, SIM_STARVED);
     for (uint32_t i = 0; i < world->machine_count; i++) {
         struct machine *machine = &world->machines[i];
-        if ((i != index && !is_all) || !machine->is_running)
+        bool is_paused = machine->paused_until_ms > world->now_ms;
+        if ((i != index && !is_all) || is_paused || !machine->is_running)
             continue;
         sim_trace(world, "%s gets no time", sim_name(i));
         machine->paused_until_ms = until_ms;

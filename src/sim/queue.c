@@ -12,12 +12,17 @@ static bool is_before(const struct sim_pending *a, const struct sim_pending *b)
 
 void sim_queue_add(struct sim_queue *queue, struct sim_pending pending)
 {
+    pending.order = queue->order++;
+    sim_queue_put_back(queue, pending);
+}
+
+void sim_queue_put_back(struct sim_queue *queue, struct sim_pending pending)
+{
     if (queue->count == queue->cap) {
         queue->cap = queue->cap * 2 > 256 ? queue->cap * 2 : 256;
         queue->heap = realloc(queue->heap, queue->cap * sizeof *queue->heap);
         TR_ASSERT(queue->heap != NULL);
     }
-    pending.order = queue->order++;
     uint32_t at = queue->count++;
     while (at > 0 && is_before(&pending, &queue->heap[(at - 1) / 2])) {
         queue->heap[at] = queue->heap[(at - 1) / 2];

@@ -44,6 +44,8 @@ struct sim_queue {
 };
 
 void sim_queue_add(struct sim_queue *queue, struct sim_pending pending);
+/* One that was taken: it keeps its place among those of the same time. */
+void sim_queue_put_back(struct sim_queue *queue, struct sim_pending pending);
 struct sim_pending sim_queue_take(struct sim_queue *queue);
 void sim_queue_free(struct sim_queue *queue);
 

@@ -149,7 +149,10 @@ void sim_advance(struct world *world, uint64_t limit_ms)
         bool is_file = pending.what == HAPPENS_VIEW && !world->faults[SIM_STARVED];
         if (paused > world->now_ms && !is_file) { /* it waits with the machine */
             pending.at_ms = paused;
-            sim_queue_add(&world->queue, pending);
+            if (world->faults[SIM_STARVED])
+                sim_queue_put_back(&world->queue, pending);
+            else
+                sim_queue_add(&world->queue, pending);
             continue;
         }
         happen(world, &pending);

@@ -53,6 +53,23 @@ def keyspace(cluster: Cluster, count: int, *words: object) -> list[Member]:
     return nodes
 
 
+def put(client: redis.Redis, values: dict[str, object]) -> None:
+    """Some at a time, since what takes a busy disk longer than five seconds is answered UNKNOWN; and again, if it is."""
+    names = list(values)
+    for at in range(0, len(names), 50):
+        some = {name: values[name] for name in names[at : at + 50]}
+
+        def is_put() -> bool:
+            try:
+                return bool(client.mset(some))
+            except redis.ResponseError as error:
+                if not str(error).startswith(DOCUMENTED):
+                    raise
+                return False
+
+        wait_for(is_put, 60, "keys are set")
+
+
 def held(member: Member) -> list[str]:
     """The keys that a node holds, hints and strays too."""
     with connect(member) as client:

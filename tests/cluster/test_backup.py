@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from cluster import SLOW, TRYST, Cluster, wait_for
-from keys import Receiver, connect, keyspace
+from keys import Receiver, connect, keyspace, put
 
 MANY = int(os.environ.get("TRYST_BACKED_UP", "2000"))
 
@@ -81,7 +81,7 @@ def test_under_load_into_one_and_into_five(make, receiver, tmp_path):
 
     begun = time.monotonic()
     with connect(three[0]) as client:
-        client.mset(values)
+        put(client, values)
         client.set("expires", "soon", ex=3600)
         client.execute_command("SET", "calls", "a last value", "PX", int(8000 * SLOW), "CALLBACK", receiver.uri("expired"))
         client.execute_command("SET", "called", "while nobody was there", "PX", int(4000 * SLOW), "CALLBACK", receiver.uri("missed"))
@@ -128,7 +128,7 @@ def test_merge_keeps_what_is_newer(make, receiver, tmp_path):
     two = keyspace(make("two"), 2, 64, 2)
     file = tmp_path / "backup"
     with connect(two[0]) as client:
-        client.mset({"same": "1", "newer": "1", "gone": "1"})
+        put(client, {"same": "1", "newer": "1", "gone": "1"})
         same, moved = (post(two[0], timer(receiver, name, 5000)) for name in ("same", "moved"))
         repeating = post(two[0], timer(receiver, "repeating", SLOW, 100 * SLOW))
         good("create", file, node=two[0])
@@ -157,8 +157,8 @@ def test_what_is_large_expires_or_is_no_text(make, receiver, tmp_path):
     empty = make("empty").start(1)[0]
     raw = bytes(range(256)) * 40
     with connect(five[0]) as client:
-        client.mset({f"large-{i}": str(i) * 100000 for i in range(300)})
-        client.mset({f"small-{i}": str(i) for i in range(3000)})
+        put(client, {f"large-{i}": str(i) * 100000 for i in range(300)})
+        put(client, {f"small-{i}": str(i) for i in range(3000)})
         for i in range(400):
             client.set(f"ends-{i}", "x", px=1 + 5 * i)
         client.execute_command("SET", "owed", raw, "PX", 1, "CALLBACK", "http://127.0.0.1:1/nobody-there")
@@ -186,7 +186,7 @@ def test_timers_without_a_keyspace(make, receiver, tmp_path):
 def test_a_node_that_is_down_is_told(make, receiver, tmp_path):
     three = keyspace(make("three"), 3, 64, 2)
     with connect(three[0]) as client:
-        client.mset({f"k{i}": "v" for i in range(300)})
+        put(client, {f"k{i}": "v" for i in range(300)})
     for i in range(60):
         post(three[0], timer(receiver, f"t{i}", 5000))
     three[1].kill()
@@ -201,7 +201,7 @@ def test_a_node_that_is_down_is_told(make, receiver, tmp_path):
 def test_damage_is_told_with_its_place(make, receiver, tmp_path):
     node = make("alone").start(1)[0]
     with connect(node) as client:
-        client.mset({f"k{i}": "v" * i for i in range(20)})
+        put(client, {f"k{i}": "v" * i for i in range(20)})
     for i in range(3):
         post(node, timer(receiver, f"t{i}", 5000))
     file, other = tmp_path / "good", tmp_path / "bad"
