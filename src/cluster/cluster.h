@@ -119,6 +119,7 @@ struct tr_peer {
     tr_mono_ms linked_ms;
     tr_mono_ms up_ms; /* since when it is up, or is not */
     tr_mono_ms heard_ms;
+    uint64_t excused_ms;   /* of its silence since then, in which this node had no time */
     tr_mono_ms beat_ms;    /* when the next heartbeat is due */
     tr_mono_ms sent_ms;    /* of the last frame of records */
     uint64_t tick_ms;      /* its own time, as it said last */

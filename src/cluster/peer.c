@@ -8,6 +8,7 @@
 #include "cluster/view.h"
 
 #define BEAT_MS     100
+#define EXCUSED_MS  1000
 #define HEARS_MS    1000  /* its last frame tells what of us it had heard by then */
 #define SILENT_MS   60000 /* a link on which nothing was heard for so long is given up */
 #define TRIP_WEIGHT 8
@@ -238,7 +239,9 @@ void tr_peers_note_beats(struct tr_cluster *cluster)
     cluster->beat_ms = TR_NEVER;
     for (uint32_t i = 1; i < cluster->member_count; i++) {
         const struct tr_peer *peer = &cluster->peers[i];
-        if (peer->is_up && peer->has_greeted && peer->beat_ms < cluster->beat_ms)
+        /* One that is due by now waits for a link that takes nothing. */
+        bool is_next = peer->is_up && peer->has_greeted && peer->beat_ms > cluster->time->now_ms;
+        if (is_next && peer->beat_ms < cluster->beat_ms)
             cluster->beat_ms = peer->beat_ms;
     }
 }
@@ -261,10 +264,13 @@ void tr_peers_excuse(struct tr_cluster *cluster, uint64_t for_ms)
     TR_ASSERT(for_ms > 0);
     for (uint32_t i = 1; i < cluster->member_count; i++) {
         struct tr_peer *peer = &cluster->peers[i];
+        uint64_t left_ms = EXCUSED_MS - peer->excused_ms;
+        uint64_t by_ms = for_ms < left_ms ? for_ms : left_ms;
         if (!peer->is_up)
             continue;
-        peer->heard_ms = later(cluster, peer->heard_ms, for_ms);
-        peer->linked_ms = later(cluster, heard_us_ms(peer), for_ms);
+        peer->excused_ms += by_ms;
+        peer->heard_ms = later(cluster, peer->heard_ms, by_ms);
+        peer->linked_ms = later(cluster, heard_us_ms(peer), by_ms);
     }
 }
 
@@ -330,6 +336,7 @@ bool tr_peer_receive(struct tr_cluster *cluster, const struct tr_event *event,
         return false;
     }
     peer->heard_ms = cluster->time->now_ms;
+    peer->excused_ms = 0;
     if (frame->heard_ms > peer->echo_ms && frame->heard_ms <= cluster->time->now_ms) {
         peer->echo_ms = frame->heard_ms;
         measure_trip(cluster, peer);

@@ -31,11 +31,12 @@ void tr_peer_beat(struct tr_cluster *cluster, uint16_t peer, struct tr_effects *
 uint64_t tr_peers_trip(const struct tr_cluster *cluster);
 
 void tr_peers_beat_now(struct tr_cluster *cluster); /* what this node says of itself has changed */
-/* After heartbeats were sent: when the next one is due. */
+/* At the end of a turn, after heartbeats were sent: when the next one is due. */
 void tr_peers_note_beats(struct tr_cluster *cluster);
 /* For how long some node that is up has not been sent a heartbeat. */
 uint64_t tr_peers_unsaid_ms(const struct tr_cluster *cluster);
-/* This node had no time for so long: that it has heard nothing tells nothing of the others. */
+/* This node had no time for so long: that it has heard nothing tells nothing of the others. Of one
+ * silence a second is excused: a node that gets little time all along is to notice who is dead. */
 void tr_peers_excuse(struct tr_cluster *cluster, uint64_t for_ms);
 /* When something is to be done for a peer, besides what the rooms above want. */
 tr_mono_ms tr_peer_wake_at(const struct tr_cluster *cluster, uint16_t peer);

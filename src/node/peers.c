@@ -305,7 +305,8 @@ void tr_peers_run(struct tr_node *node, bool has_more, struct tr_effects *out)
         if (!has_more || is_awaited(node, i))
             say(node, (uint16_t)i, out);
     }
-    tr_peers_note_beats(&node->cluster);
+    if (!has_more)
+        tr_peers_note_beats(&node->cluster);
 }
 
 tr_mono_ms tr_peers_wake_at(const struct tr_node *node)

@@ -7,7 +7,8 @@
 
 #define CLAIM_MS      1000
 #define CLAIM_LOOK_MS 250
-#define CLAIM_VERSION 2 /* of frames: from it on a heartbeat tells of a backlog */
+#define FULL          100 /* per cent */
+#define CLAIM_VERSION 2   /* of frames: from it on a heartbeat tells of a backlog */
 
 /* ---- pops under way here ---- */
 
@@ -91,13 +92,15 @@ static bool is_late(const struct tr_pops *pops, const struct tr_head *record)
     return pops->time->steady_ms >= own_ms + TR_SUSPECT_MS && record->replicas.count > 1;
 }
 
-/* Another node comes first: if that is up, it is about to make pops again. */
+/* Another node comes first, and is up: it may be about to make pops again. Not while its disk is
+ * full. */
 static bool is_of_another(const struct tr_pops *pops, const struct tr_head *record)
 {
     uint16_t turns[TR_NAMES_MAX];
     unsigned count = tr_set_turns(pops->replication, record, record->order.attempt, turns);
     uint16_t first = count > 0 ? turns[0] : TR_MEMBER_NONE;
-    return first != 0 && first != TR_MEMBER_NONE && tr_peer_is_up(pops->cluster, first);
+    return first != 0 && first != TR_MEMBER_NONE && tr_peer_is_up(pops->cluster, first) &&
+           pops->cluster->peers[first].fill < FULL;
 }
 
 void tr_claim_later(struct tr_pops *pops, tr_ref ref, const struct tr_head *record)

@@ -8,6 +8,8 @@
 #include "replication/set.h"
 #include "replication/tombstone.h"
 
+#define SILENT_MS 2000 /* a link on which nothing comes for so long is given up */
+
 /* All replicas have acknowledged the record to this node, which has sent it to them: each hears
  * that the others have it, too, or it would send them the record itself. */
 static void send_marks(struct tr_replication *replication, tr_ref ref, const struct tr_head *record)
@@ -89,10 +91,17 @@ void tr_acknowledge_heard(struct tr_replication *replication, uint16_t peer,
                           !was_enough && tr_set_has_enough(replication, ref, &held));
 }
 
+/* It is up, or has only just fallen silent, and its link is there: it may get no time to run, and
+ * reads what it is sent before it pops again. */
+static bool is_reading(const struct tr_replication *replication, uint16_t member)
+{
+    const struct tr_peer *peer = &replication->cluster->peers[member];
+    bool is_new = replication->time->now_ms < peer->up_ms + SILENT_MS;
+    return tr_peer_is_up(replication->cluster, member) || (peer->link == LINK_GREETED && is_new);
+}
+
 /* Of the nodes that a write's coordinator says have the record, the first sends it at once to those
- * that do not and are linked here: they were not up for the coordinator, which may have only just
- * met them. One that says nothing, and whose link is there, may get no time to run, and reads this
- * before it pops again. */
+ * that do not: they were not up for the coordinator, which may have only just met them. */
 static void send_to_unmarked(struct tr_replication *replication, const struct tr_head *record,
                              uint8_t mask)
 {
@@ -102,7 +111,7 @@ static void send_to_unmarked(struct tr_replication *replication, const struct tr
         return;
     for (unsigned i = 0; i < record->replicas.count; i++) {
         uint16_t member = record->replicas.members[i];
-        if ((mask & 1u << i) != 0 || replication->cluster->peers[member].link != LINK_GREETED)
+        if ((mask & 1u << i) != 0 || !is_reading(replication, member))
             continue;
         tr_cover(replication->trial, RULE_UNMARKED);
         tr_pending_send_decided(replication, member, record);

@@ -146,12 +146,10 @@ void tr_catchup_notice(struct tr_replication *replication, struct tr_effects *ou
     uint64_t unsaid_ms = tr_peers_unsaid_ms(replication->cluster);
     if (still_ms >= LATE_MS && !tr_breaks(replication->trial, MUTANT_OWN_STANDSTILL))
         tr_peers_excuse(replication->cluster, still_ms);
-    /* Heartbeats that are late by themselves wait for a link that takes nothing. */
-    bool is_unheard = still_ms >= LATE_MS && unsaid_ms >= DOUBTED_MS &&
-                      !tr_breaks(replication->trial, MUTANT_UNDOUBTED);
+    bool is_unheard = unsaid_ms >= DOUBTED_MS && !tr_breaks(replication->trial, MUTANT_UNDOUBTED);
     bool is_doubted = still_ms > TR_SUSPECT_MS || is_unheard;
-    if (!tr_replication_is_popping(replication) || !is_doubted ||
-        tr_breaks(replication->trial, MUTANT_NO_CATCHUP))
+    bool is_popping = tr_replication_is_popping(replication) && replication->log->is_running;
+    if (!is_popping || !is_doubted || tr_breaks(replication->trial, MUTANT_NO_CATCHUP))
         return;
     tr_cover(replication->trial, RULE_CATCHUP_AGAIN);
     tr_note(out, TR_NOTE_STOOD_STILL, 0, still_ms > unsaid_ms ? still_ms : unsaid_ms);

@@ -393,8 +393,10 @@ static void answer_write(struct world *world, const struct open_request *request
     bool is_changed = !sim_is_settled(world, request->asked_ms);
     bool is_stopping = world->machines[request->machine].is_draining;
     bool is_contested = write->races > 0 && (world->is_scaling || is_changed || is_stopping);
+    bool is_starved =
+        world->faults[SIM_STARVED] && world->now_ms < world->model.impaired_ms + SIM_GRACE_MS;
     if (write->is_maybe && !write->is_torn && !is_contested && !world->model.has_faults &&
-        !world->faults[SIM_STARVED] && !world->is_tight && !world->options->is_hostile)
+        !is_starved && !world->is_tight && !world->options->is_hostile)
         sim_break(world, "the outcome of a write is unknown, without a fault");
     if (effect->of.answer.result == TR_MEMORY_FULL)
         sim_fault(world, SIM_MEMORY);

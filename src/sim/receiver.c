@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define TOMBSTONE_MS 15000 /* a tombstone is kept at least as long */
+#define TOLD_MS      1500  /* its outcome is on disk and with the others by then */
 #define KNOWN_MS     800   /* what one node has known for so long, those linked to it know */
 #define PASSED_ON_MS 2500  /* and of a write whose outcome is unknown, for so much longer */
 #define STOP_MOST_MS 15000 /* a node that stops sees through what is under way, and waits for 3 s */
@@ -78,7 +79,11 @@ static bool may_repeat(const struct world *world, uint32_t write, uint64_t seque
     if (write >= world->model.count || sequence < 1 || sequence > SIM_POPS_MAX)
         return false;
     const struct machine *maker = &world->machines[made->fired_by[sequence - 1]];
-    return made->is_starved || maker->starved_ms >= made->fired_ms[sequence - 1];
+    uint64_t fired_ms = made->fired_ms[sequence - 1];
+    uint64_t ended_ms = made->delivered_ms[sequence - 1]; /* 0: it is under way */
+    bool is_told = ended_ms > 0 && maker->starved_ms > ended_ms + TOLD_MS + 4 * world->latency_ms;
+    bool is_untold = maker->starved_ms >= fired_ms && !is_told;
+    return is_untold || (made->is_starved && sequence == 1);
 }
 
 static void note_maker(struct world *world, uint32_t index, uint32_t write, uint64_t sequence)

@@ -126,6 +126,16 @@ static uint32_t next_machine(const struct world *world, uint64_t *at_ms)
     return best;
 }
 
+/* The machine for which something has come looks at its clock before it reads that. */
+static bool ticks_first(const struct world *world, uint64_t next_ms)
+{
+    if (world->queue.count == 0)
+        return false;
+    const struct machine *machine = &world->machines[world->queue.heap[0].machine];
+    return machine->is_running && machine->ticks_first && machine->paused_until_ms <= next_ms &&
+           machine->wake_ms <= next_ms;
+}
+
 void sim_advance(struct world *world, uint64_t limit_ms)
 {
     while (world->model.broken == NULL && world->power != POWER_ENDS) {
@@ -136,8 +146,12 @@ void sim_advance(struct world *world, uint64_t limit_ms)
             break;
         if (world->result.steps > world->steps_most)
             sim_break(world, "it goes on and on");
-        bool is_tick_first = next_ms == wake_ms && world->machines[index].ticks_first;
-        if (next_ms > wake_ms || is_tick_first) {
+        if (next_ms <= wake_ms && ticks_first(world, next_ms)) {
+            index = world->queue.heap[0].machine;
+            wake_ms = next_ms > world->now_ms ? next_ms : world->now_ms;
+            next_ms = UINT64_MAX;
+        }
+        if (next_ms > wake_ms) {
             struct tr_event event = {.kind = TR_EVENT_TICK};
             world->now_ms = wake_ms;
             sim_step(world, index, &event);
