@@ -232,6 +232,42 @@ static void a_silent_node_is_down_after_its_time_and_not_before(void **state)
     assert_int_equal(machines[0].changes, 2);
 }
 
+/* Nothing was heard while this node stood still; but it gets little time all along, and the other is
+ * dead. */
+static void own_standstill_excuses_a_silence_for_a_second_in_all(void **state)
+{
+    struct machine *machines = *state;
+    struct tr_cluster *cluster = &machines[0].cluster;
+    link(machines);
+    unit_pass(&machines[0].time, TR_SUSPECT_MS);
+    tr_peers_excuse(cluster, TR_SUSPECT_MS - 50);
+    tr_peer_look(cluster, 1, &machines[0].effects);
+    assert_true(tr_peer_is_up(cluster, 1));
+    uint64_t passed_ms = 0;
+    for (; tr_peer_is_up(cluster, 1) && passed_ms < 10000; passed_ms += 100) {
+        unit_pass(&machines[0].time, 100);
+        tr_peers_excuse(cluster, 90);
+        tr_peer_look(cluster, 1, &machines[0].effects);
+        machines[0].effects.count = 0;
+    }
+    assert_in_range(passed_ms, TR_SUSPECT_MS, 1000 + TR_SUSPECT_MS);
+}
+
+static void what_was_not_said_for_long_is_known_unless_the_link_takes_nothing(void **state)
+{
+    struct machine *machines = *state;
+    struct tr_cluster *cluster = &machines[0].cluster;
+    link(machines);
+    cluster->peers[1].beat_ms = machines[0].time.now_ms + 100;
+    tr_peers_note_beats(cluster);
+    unit_pass(&machines[0].time, 99);
+    assert_int_equal(tr_peers_unsaid_ms(cluster), 0);
+    unit_pass(&machines[0].time, 251);
+    assert_int_equal(tr_peers_unsaid_ms(cluster), 350);
+    tr_peers_note_beats(cluster); /* it is due, and was not sent */
+    assert_int_equal(tr_peers_unsaid_ms(cluster), 0);
+}
+
 /* It is heard, and says that it does not hear. */
 static void a_link_that_works_one_way_is_no_link(void **state)
 {
@@ -381,6 +417,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(nodes_that_greet_are_up),
         TEST(one_that_is_only_starting_is_up_and_does_not_serve),
+        TEST(own_standstill_excuses_a_silence_for_a_second_in_all),
+        TEST(what_was_not_said_for_long_is_known_unless_the_link_takes_nothing),
         TEST(a_silent_node_is_down_after_its_time_and_not_before),
         TEST(a_link_that_works_one_way_is_no_link),
         TEST(broken_frames_and_frames_before_a_greeting_reset_the_link),
