@@ -154,6 +154,7 @@ static void set_cluster(struct tr_node *node)
     cluster->time = &node->time;
     cluster->trial = &node->trial;
     cluster->log = &node->log;
+    cluster->beat_ms = TR_NEVER;
     cluster->address = node->config.address;
     size_t pair_max = TR_KEY_MAX + node->config.value_max + TR_URI_MAX;
     cluster->entry_max = node->config.opaque_max > pair_max ? node->config.opaque_max : pair_max;
