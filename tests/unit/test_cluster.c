@@ -232,8 +232,8 @@ static void a_silent_node_is_down_after_its_time_and_not_before(void **state)
     assert_int_equal(machines[0].changes, 2);
 }
 
-/* Nothing was heard while this node stood still; but it gets little time all along, and the other is
- * dead. */
+/* Nothing was heard while this node stood still; but it gets little time all along, and the other
+ * one is dead. */
 static void own_standstill_excuses_a_silence_for_a_second_in_all(void **state)
 {
     struct machine *machines = *state;
