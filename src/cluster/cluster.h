@@ -116,8 +116,8 @@ struct tr_peer {
     uint64_t incarnation;
     uint64_t position; /* of its log, as it said last, in that incarnation */
 
-    tr_mono_ms linked_ms;
-    tr_mono_ms up_ms; /* since when it is up, or is not */
+    tr_mono_ms linked_ms; /* from then on it is to have heard us; later, if we had no time */
+    tr_mono_ms up_ms;     /* since when it is up, or is not */
     tr_mono_ms heard_ms;
     uint64_t excused_ms;   /* of its silence since then, in which this node had no time */
     tr_mono_ms beat_ms;    /* when the next heartbeat is due */

@@ -8,7 +8,7 @@
 #include "cluster/view.h"
 
 #define BEAT_MS     100
-#define EXCUSED_MS  1000
+#define EXCUSED_MS  1000  /* of one silence, in which this node had no time itself */
 #define HEARS_MS    1000  /* its last frame tells what of us it had heard by then */
 #define SILENT_MS   60000 /* a link on which nothing was heard for so long is given up */
 #define TRIP_WEIGHT 8

@@ -217,10 +217,11 @@ static bool is_drawn(enum sim_fault fault, const struct sim_options *options)
     if (options->has_plans &&
         (fault == SIM_SKEW || fault == SIM_DRIFT || fault == SIM_STEP || fault == SIM_HOURS))
         return false;
-    return fault < SIM_SPREAD    ? true
-           : fault == SIM_SPREAD ? options->has_keys
-           : fault == SIM_FLUSH  ? options->has_flushes
-                                 : options->has_plans;
+    return fault < SIM_SPREAD     ? true
+           : fault == SIM_SPREAD  ? options->has_keys
+           : fault == SIM_FLUSH   ? options->has_flushes
+           : fault == SIM_STARVED ? options->is_starved
+                                  : options->has_plans;
 }
 
 /* False: something was never tried. */
